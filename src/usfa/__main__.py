@@ -1,0 +1,5 @@
+import sys
+
+from usfa.cli import main
+
+sys.exit(main())

@@ -1,0 +1,99 @@
+"""What every agent can do. Agents hold no weights: the same object serves one run, ten at once, or a cluster."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.func import functional_call
+
+from usfa.environments import ObservationSpec
+from usfa.functional import greedy_actions
+from usfa.networks import NetworkConfig, Parameters, UniversalNetwork, initial_parameters
+from usfa.trajectory import CoreState, Trajectory
+
+__all__ = ["Actor", "Agent", "AgentSpec"]
+
+
+@dataclass(frozen=True)
+class AgentSpec:
+    """The sizes that an environment dictates."""
+
+    observation: ObservationSpec
+    actions: int
+    features: int
+
+
+class Actor(ABC):
+    """Something that chooses actions for a task w by the policies z it is given."""
+
+    spec: AgentSpec
+
+    def initial_state(self, batch: int) -> CoreState:
+        """The memory at the start of an episode."""
+        return ()
+
+    @abstractmethod
+    def q_values(
+        self, parameters: Parameters, observation: Tensor, first: Tensor, core_state: CoreState, w: Tensor, z: Tensor
+    ) -> tuple[Tensor, CoreState]:
+        """What each action is worth on task w, [B, A], by the best of the policies z.
+
+        Args:
+            parameters: the weights.
+            observation: [B, ...].
+            first: [B].
+            core_state: each [B, ...].
+            w: [B, D].
+            z: [B, N, D], the candidate set C.
+        """
+
+    def act(
+        self,
+        parameters: Parameters,
+        observation: Tensor,
+        legal: Tensor,
+        first: Tensor,
+        core_state: CoreState,
+        w: Tensor,
+        z: Tensor,
+    ) -> tuple[Tensor, CoreState]:
+        """The greedy action [B] on task w; exploration is the caller's."""
+        q, core_state = self.q_values(parameters, observation, first, core_state, w, z)
+        return greedy_actions(q, legal), core_state
+
+
+class Agent(Actor):
+    """An actor that learns, on a universal network."""
+
+    def __init__(self, spec: AgentSpec, network: NetworkConfig) -> None:
+        self.spec = spec
+        (observation,) = spec.observation.shape
+        outputs = (spec.actions, self._outputs_per_action(spec))
+        self.network = UniversalNetwork(network, observation, spec.features, outputs)
+
+    @staticmethod
+    @abstractmethod
+    def _outputs_per_action(spec: AgentSpec) -> int:
+        """D for successor features, 1 for values."""
+
+    def initial_parameters(self, generator: torch.Generator) -> Parameters:
+        return initial_parameters(self.network, generator)
+
+    def initial_state(self, batch: int) -> CoreState:
+        return self.network.initial_state(batch)
+
+    def unroll(
+        self, parameters: Parameters, observation: Tensor, first: Tensor, core_state: CoreState, z: Tensor
+    ) -> tuple[Tensor, CoreState]:
+        """The network over T steps: [T, B, ...] and z [B, N, D] -> [T, B, N, A, D], memory."""
+        result: tuple[Tensor, CoreState] = functional_call(
+            self.network, parameters, (observation, first, core_state, z)
+        )
+        return result
+
+    @abstractmethod
+    def loss(self, parameters: Parameters, trajectory: Trajectory, z: Tensor, lambda_: float) -> Tensor:
+        """The temporal-difference loss of all policies z [B, N, D] on one trajectory, a scalar."""

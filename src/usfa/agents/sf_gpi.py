@@ -1,0 +1,48 @@
+"""SF&GPI from exact tables: the reference of Section 4.1, with no approximation in it (Barreto et al. 2017)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from usfa.agents.agent import Actor, AgentSpec
+from usfa.environments import ObservationSpec
+from usfa.errors import InputError
+from usfa.functional import TabularMDP, gpi, optimal_policy, successor_features
+from usfa.networks import Parameters
+from usfa.trajectory import CoreState
+
+__all__ = ["SfGpiTables", "exact_sf_gpi"]
+
+
+class SfGpiTables(Actor):
+    """ψ^{π_z} looked up in tables; a z that has none is refused.
+
+    Its parameters are the tables: `psi` [K, S, A, D] and the policies `z` [K, D] they belong to.
+    """
+
+    def __init__(self, spec: AgentSpec) -> None:
+        self.spec = spec
+
+    def q_values(
+        self, parameters: Parameters, observation: Tensor, first: Tensor, core_state: CoreState, w: Tensor, z: Tensor
+    ) -> tuple[Tensor, CoreState]:
+        """max_{z∈C} ψ^{π_z}(s,a)·w, with one-hot observations [B, S]."""
+        tables = parameters["psi"][self._rows(parameters["z"], z)]  # [B, N, S, A, D]
+        psi = torch.einsum("bs,bnsad->bnad", observation.to(tables), tables)
+        return gpi(psi, w.to(tables)).q_max, core_state
+
+    @staticmethod
+    def _rows(known: Tensor, z: Tensor) -> Tensor:
+        same = (z[:, :, None] == known.to(z)).all(dim=-1)  # [B, N, K]
+        if not same.any(dim=-1).all():
+            unknown = z[~same.any(dim=-1)][0].tolist()
+            raise InputError(f"There is no table for policy z = {unknown}; expected one of {known.tolist()}.")
+        return same.to(torch.int8).argmax(dim=-1)
+
+
+def exact_sf_gpi(mdp: TabularMDP, training_tasks: Tensor) -> tuple[SfGpiTables, Parameters]:
+    """The tables of the optimal policies of the training tasks [K, D]."""
+    spec = AgentSpec(ObservationSpec((mdp.states,), mdp.states), mdp.actions, mdp.features)
+    psi = successor_features(mdp, optimal_policy(mdp, training_tasks))
+    return SfGpiTables(spec), {"psi": psi, "z": training_tasks.to(psi)}

@@ -1,0 +1,224 @@
+"""Agents with weights: what a user loads, asks and acts with, and the files they come from.
+
+An agent directory holds `config.json`, `weights.safetensors` and a model card, `README.md`. Nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import safetensors
+import safetensors.torch
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from usfa.agents.agent import Actor, AgentSpec
+from usfa.agents.catalogue import make_agent
+from usfa.agents.sf_gpi import SfGpiTables
+from usfa.errors import InputError
+from usfa.files import read_json, sha256, write_atomically, write_json
+from usfa.functional import greedy_actions
+from usfa.networks import NetworkConfig, Parameters
+from usfa.records import from_json, to_json
+from usfa.tasks import candidate_set, format_task, parse_sampler, parse_task
+from usfa.version import __version__
+
+__all__ = ["AgentFile", "Policy", "TrainedAgent", "load_agent", "save_agent"]
+
+FORMAT = 1
+Candidates = str | ArrayLike
+
+
+@dataclass(frozen=True)
+class AgentFile:
+    """Everything about a trained agent but its weights."""
+
+    kind: Literal["usfa", "uvfa", "sf-gpi-tables"]
+    spec: AgentSpec
+    network: NetworkConfig
+    environment: str
+    environment_arguments: Mapping[str, Any]
+    gamma: float
+    training_tasks: tuple[tuple[float, ...], ...]
+    policies: str
+    """D_z as text, see :func:`usfa.tasks.parse_sampler`."""
+    seeds: tuple[int, ...]
+    about: str = ""
+    """How it was made; the model card opens with it."""
+    scores: Mapping[str, float] = field(default_factory=dict)
+
+    def actor(self) -> Actor:
+        if self.kind == "sf-gpi-tables":
+            return SfGpiTables(self.spec)
+        return make_agent(self.kind, self.spec, self.network)
+
+
+class TrainedAgent:
+    """One agent that does any task: ask it for values, or for a policy to act with."""
+
+    def __init__(self, file: AgentFile, parameters: Parameters, seed: int) -> None:
+        self.file = file
+        self.parameters = parameters
+        self.seed = seed
+        self.actor = file.actor()
+        self.training_tasks = np.array(file.training_tasks)
+        self.sampler = parse_sampler(file.policies, self.training_tasks)
+
+    def __repr__(self) -> str:
+        tasks = ", ".join(format_task(w) for w in self.training_tasks)
+        return f"<{self.file.kind} agent for {self.file.environment}, trained on {tasks}, seed {self.seed}>"
+
+    @property
+    def default_candidates(self) -> str:
+        """M ∪ {w'}, both kinds of generalisation, where the agent can do both."""
+        return {"usfa": "train+task", "uvfa": "task", "sf-gpi-tables": "train"}[self.file.kind]
+
+    def candidates(
+        self, w: NDArray[np.float64], candidates: Candidates | None, rng: np.random.Generator
+    ) -> NDArray[np.float64]:
+        """The set C for every task: w [..., D] -> z [..., N, D]."""
+        chosen = self.default_candidates if candidates is None else candidates
+        if self.file.kind == "uvfa" and not (isinstance(chosen, str) and chosen == "task"):
+            raise InputError(f"A UVFA has no candidate set but 'task'; given was {chosen!r}.")
+        return candidate_set(chosen, w, self.training_tasks, self.sampler, rng)
+
+    def q_values(
+        self,
+        observation: object,
+        task: str | ArrayLike,
+        candidates: Candidates | None = None,
+        *,
+        seed: int = 0,
+    ) -> NDArray[np.float32]:
+        """Q(s, ·, w) by the best policy in C: one observation -> [A], a batch of K -> [K, A].
+
+        Args:
+            observation: as the environment gives it, or a batch of such.
+            task: w, numbers or text.
+            candidates: C; by default M ∪ {w'}.
+            seed: for "sample:N".
+        """
+        policy = self.policy(task, candidates, seed=seed)
+        encoded = self.file.spec.observation.encode(observation)
+        single = encoded.ndim == len(self.file.spec.observation.shape)
+        q = policy.q_values(torch.from_numpy(encoded[None] if single else encoded))
+        result: NDArray[np.float32] = (q[0] if single else q).numpy()
+        return result
+
+    def policy(self, task: str | ArrayLike, candidates: Candidates | None = None, *, seed: int = 0) -> Policy:
+        """A policy for a task: any real vector, negative entries included. Nothing is learned.
+
+        Args:
+            task: w, as [1, 1, -1, 0], "1,1,-1,0" or "11-10".
+            candidates: C, the policies that GPI may trust: "task", "train", "train+task", "sample:30" or an array
+                [N, D]; by default M ∪ {w'}.
+            seed: for "sample:N".
+        """
+        w = parse_task(task, self.file.spec.features)
+        z = self.candidates(w, candidates, np.random.default_rng(seed))
+        return Policy(self, w, z)
+
+
+class Policy:
+    """Acts greedily on one task. Call it with observations; `reset` it when an episode starts."""
+
+    def __init__(self, agent: TrainedAgent, w: NDArray[np.float64], z: NDArray[np.float64]) -> None:
+        self.agent = agent
+        self.w = w
+        self.z = z
+        self._task = torch.from_numpy(w).float()
+        self._policies = torch.from_numpy(np.ascontiguousarray(z)).float()
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the episode."""
+        self._core_state = self.agent.actor.initial_state(1)
+        self._first = True
+
+    def __call__(self, observation: object, legal: ArrayLike | None = None) -> int:
+        """The action for this observation.
+
+        Args:
+            observation: as the environment gives it.
+            legal: which actions exist now, `info["action_mask"]` where the environment has one.
+        """
+        encoded = torch.from_numpy(self.agent.file.spec.observation.encode(observation))
+        mask = None if legal is None else torch.from_numpy(np.asarray(legal, dtype=np.bool_))
+        q = self.q_values(encoded[None])
+        self._first = False
+        return int(greedy_actions(q[0], mask))
+
+    @torch.no_grad()
+    def q_values(self, observation: torch.Tensor) -> torch.Tensor:
+        """Q of every action for encoded observations [B, ...] -> [B, A]; advances the memory."""
+        batch = len(observation)
+        q, self._core_state = self.agent.actor.q_values(
+            self.agent.parameters,
+            observation,
+            torch.full((batch,), self._first),
+            self._core_state,
+            self._task.expand(batch, -1),
+            self._policies.expand(batch, -1, -1),
+        )
+        return q
+
+
+def save_agent(directory: Path, file: AgentFile, parameters: Parameters) -> None:
+    """Write an agent directory; `parameters` have the runs of `file.seeds` as first axis."""
+    weights = safetensors.torch.save({name: tensor.contiguous() for name, tensor in parameters.items()})
+    write_atomically(directory / "weights.safetensors", weights)
+    write_atomically(directory / "README.md", _model_card(file).encode())
+    config = {"format": FORMAT, "version": __version__, "weights_sha256": sha256(weights), **to_json(file)}
+    write_json(directory / "config.json", config)
+
+
+def _model_card(file: AgentFile) -> str:
+    tasks = ", ".join(f"`{format_task(w)}`" for w in file.training_tasks)
+    scores = "".join(f"| {name} | {value:.5f} |\n" for name, value in file.scores.items())
+    return f"""# {file.kind} agent for `{file.environment}`
+
+{file.about}
+
+* Training tasks M: {tasks}
+* Policies learned, D_z: `{file.policies}`; discount γ = {file.gamma:g}
+* Seeds in this file: {", ".join(str(seed) for seed in file.seeds)}
+* Use: `usfa.load(PATH).policy(task={list(file.training_tasks[0])})`; the weights are safetensors, nothing is unpickled.
+""" + (f"\n| measured | value |\n|---|---|\n{scores}" if scores else "")
+
+
+def load_agent(directory: Path, seed: int | None = None) -> TrainedAgent:
+    """The agent in a directory from :func:`save_agent`; without `seed` the first of its runs."""
+    file, weights_sha256 = _read_agent_file(directory / "config.json")
+    if seed is None:
+        seed = file.seeds[0]
+    if seed not in file.seeds:
+        raise InputError(f"The agent in {directory} has no seed {seed}; expected one of {list(file.seeds)}.")
+    weights = _read_weights(directory / "weights.safetensors", weights_sha256)
+    run = file.seeds.index(seed)
+    return TrainedAgent(file, {name: tensor[run] for name, tensor in weights.items()}, seed)
+
+
+def _read_weights(path: Path, expected_sha256: str) -> Parameters:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"File {path} cannot be read: {error.strerror}.") from error
+    if sha256(content) != expected_sha256:
+        raise InputError(f"File {path} is torn or was changed: its checksum does not match config.json.")
+    try:
+        return safetensors.torch.load(content)
+    except safetensors.SafetensorError as error:
+        raise InputError(f"File {path} is not a safetensors file: {error}.") from error
+
+
+def _read_agent_file(path: Path) -> tuple[AgentFile, str]:
+    config = read_json(path)
+    if config.pop("format", None) != FORMAT:
+        raise InputError(f"File {path} is not an agent of format {FORMAT}, which usfa {__version__} reads.")
+    config.pop("version", None)
+    checksum = str(config.pop("weights_sha256", ""))
+    return from_json(AgentFile, config, f"File {path}"), checksum

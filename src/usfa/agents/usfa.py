@@ -1,0 +1,40 @@
+"""USFA: successor features ψ(s,a,z) of all policies at once, acting by GPI (Section 3)."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from usfa.agents.agent import Agent, AgentSpec
+from usfa.functional import gpi, policy_actions
+from usfa.losses import squared_td, td_errors
+from usfa.networks import Parameters
+from usfa.trajectory import CoreState, Trajectory
+
+__all__ = ["UsfaAgent"]
+
+
+class UsfaAgent(Agent):
+    """Learns ψ of any z from any behaviour; w only decides where the data come from.
+
+    SF&GPI is this agent with the training tasks as its only policies: D_z = the points of M, C = M.
+    """
+
+    @staticmethod
+    def _outputs_per_action(spec: AgentSpec) -> int:
+        return spec.features
+
+    def q_values(
+        self, parameters: Parameters, observation: Tensor, first: Tensor, core_state: CoreState, w: Tensor, z: Tensor
+    ) -> tuple[Tensor, CoreState]:
+        """max_{z∈C} ψ(s,a,z)·w, Eq. 4."""
+        psi, core_state = self.unroll(parameters, observation[None], first[None], core_state, z)
+        return gpi(psi[0], w).q_max, core_state
+
+    def loss(self, parameters: Parameters, trajectory: Trajectory, z: Tensor, lambda_: float) -> Tensor:
+        """[φ + γ ψ(s',a',z) - ψ(s,a,z)]² with a' = argmax_b ψ(s',b,z)·z: Algorithm 1, lines 9-12.
+
+        The box prints ψ(s,b,z) in line 10; its own comment, a' ≡ π_z(s'), says what is meant.
+        """
+        psi, _ = self.unroll(parameters, trajectory.observation, trajectory.first, trajectory.core_state, z)
+        greedy = policy_actions(psi.detach(), z, trajectory.legal)
+        return squared_td(td_errors(psi, greedy, trajectory.phi[:, :, None], trajectory, lambda_))

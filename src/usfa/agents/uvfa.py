@@ -1,0 +1,39 @@
+"""UVFA: the value Q(s,a,w) with the task as an input, no structure assumed (Schaul et al. 2015)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from usfa.agents.agent import Agent, AgentSpec
+from usfa.functional import greedy_actions
+from usfa.losses import squared_td, td_errors
+from usfa.networks import Parameters
+from usfa.trajectory import CoreState, Trajectory
+
+__all__ = ["UvfaAgent"]
+
+
+class UvfaAgent(Agent):
+    """The same network with w in the place of z, and one value per action.
+
+    What it learns about is again the sampled z: its own task (on-policy), or every training task (off-policy).
+    """
+
+    @staticmethod
+    def _outputs_per_action(spec: AgentSpec) -> int:
+        return 1
+
+    def q_values(
+        self, parameters: Parameters, observation: Tensor, first: Tensor, core_state: CoreState, w: Tensor, z: Tensor
+    ) -> tuple[Tensor, CoreState]:
+        """Q(s,a,w); a UVFA knows no other policies, so that z has no say."""
+        q, core_state = self.unroll(parameters, observation[None], first[None], core_state, w[:, None])
+        return q[0, :, 0, :, 0], core_state
+
+    def loss(self, parameters: Parameters, trajectory: Trajectory, z: Tensor, lambda_: float) -> Tensor:
+        """[φ·z + γ max_b Q(s',b,z) - Q(s,a,z)]²: ordinary Q(λ) for every task z."""
+        q, _ = self.unroll(parameters, trajectory.observation, trajectory.first, trajectory.core_state, z)
+        greedy = greedy_actions(q.detach().squeeze(-1), trajectory.legal[:, :, None])
+        reward = torch.einsum("tbd,bnd->tbn", trajectory.phi, z)
+        return squared_td(td_errors(q, greedy, reward[..., None], trajectory, lambda_))

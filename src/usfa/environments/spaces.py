@@ -1,0 +1,68 @@
+"""What an environment shows and pays: observations as float vectors, features as a checked size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from usfa.errors import InputError
+
+__all__ = ["ObservationSpec", "action_count", "feature_count"]
+
+
+@dataclass(frozen=True)
+class ObservationSpec:
+    """How observations become float32 vectors: states of a table one-hot, vectors as they are.
+
+    It is saved with every agent, so that a loaded agent reads observations as the trained one did.
+    """
+
+    shape: tuple[int, ...]
+    states: int = 0  # of a table; 0 for vectors
+    start: int = 0  # the number of the first state
+
+    @classmethod
+    def of(cls, space: gym.Space[Any]) -> ObservationSpec:
+        match space:
+            case gym.spaces.Discrete():
+                return cls((int(space.n),), int(space.n), int(space.start))
+            case gym.spaces.Box(shape=(size,)):
+                return cls((size,))
+        raise InputError(f"Observations of {space} are not supported; expected Discrete or a Box with one axis.")
+
+    def encode(self, observation: object) -> NDArray[np.float32]:
+        """One observation or a batch of them: [..., *shape]."""
+        values = np.asarray(observation)
+        if self.states:
+            return self._one_hot(values)
+        if values.shape[-1:] != self.shape:
+            raise InputError(f"The observation has shape {values.shape}; expected {self.shape}.")
+        return values.astype(np.float32)
+
+    def _one_hot(self, values: NDArray[Any]) -> NDArray[np.float32]:
+        index = values - self.start
+        if not np.issubdtype(values.dtype, np.integer) or (index < 0).any() or (index >= self.states).any():
+            raise InputError(f"The observation {values} is not a state; expected a whole number below {self.states}.")
+        return np.eye(self.states, dtype=np.float32)[index]
+
+
+def feature_count(env: gym.Env[Any, Any]) -> int:
+    """D, from the environment's `reward_space`; one sentence if it has none that fits."""
+    space = getattr(env.unwrapped, "reward_space", None)
+    if not isinstance(space, gym.spaces.Box) or len(space.shape) != 1 or not space.shape[0]:
+        raise InputError(
+            f"The environment {env} has the reward_space {space}; expected a Box of shape [D], one entry per feature "
+            "of φ, as in MO-Gymnasium."
+        )
+    return int(space.shape[0])
+
+
+def action_count(env: gym.Env[Any, Any]) -> int:
+    """A, from the environment's action space."""
+    if not isinstance(env.action_space, gym.spaces.Discrete) or env.action_space.start != 0:
+        raise InputError(f"The environment {env} has the actions {env.action_space}; expected Discrete from 0.")
+    return int(env.action_space.n)

@@ -1,0 +1,23 @@
+"""The one exception for mistakes in what a person gave us, and the words it is told in."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = ["InputError", "unknown_name"]
+
+
+class InputError(ValueError):
+    """Bad input, told in one sentence that names the thing, the value and what was expected.
+
+    The command line prints the sentence without a traceback and exits with code 2.
+    """
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> InputError:
+    """The error for a name that is not in a registry, with the nearest known one."""
+    choices = sorted(known)
+    nearest = difflib.get_close_matches(name, choices, n=1, cutoff=0.5)
+    hint = f"did you mean {nearest[0]!r}?" if nearest else f"known are {', '.join(choices)}."
+    return InputError(f"Unknown {kind} {name!r}: {hint}")

@@ -1,0 +1,69 @@
+"""Scores by acting: every task, candidate set and episode in one batch of environments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from usfa.agents import Actor
+from usfa.environments import Environment, EnvironmentBatch
+from usfa.errors import InputError
+from usfa.networks import Parameters
+from usfa.rollout import epsilon_greedy
+
+__all__ = ["episode_returns"]
+
+
+@torch.no_grad()
+def episode_returns(
+    actor: Actor,
+    parameters: Parameters,
+    make_environment: Callable[[], Environment],
+    w: NDArray[np.float64],
+    z: NDArray[np.float64],
+    epsilon: float,
+    rng: np.random.Generator,
+    step_limit: int = 100_000,
+) -> NDArray[np.float64]:
+    """The undiscounted return of one ε-greedy episode for each of B tasks.
+
+    Args:
+        actor: the agent.
+        parameters: of one run.
+        make_environment: called B times.
+        w: [B, D].
+        z: [B, N, D].
+        epsilon: ε.
+        rng: seeds the environments and the exploration.
+        step_limit: an episode that lasts longer is an error.
+
+    Returns: [B].
+    """
+    size = len(w)
+    seeds = [int(seed) for seed in rng.integers(2**31, size=size)]
+    batch = EnvironmentBatch([make_environment() for _ in range(size)], 1.0, seeds)
+    if batch.features != w.shape[1]:
+        raise InputError(f"The environment has {batch.features} features; the agent's tasks have {w.shape[1]} entries.")
+    tasks, policies = torch.from_numpy(w).float(), torch.from_numpy(np.ascontiguousarray(z)).float()
+    memory = actor.initial_state(size)
+    returns = np.full(size, np.nan)
+    for _ in range(step_limit):
+        greedy, memory = actor.act(
+            parameters,
+            torch.from_numpy(batch.observation),
+            torch.from_numpy(batch.legal),
+            torch.from_numpy(batch.first),
+            memory,
+            tasks,
+            policies,
+        )
+        action = epsilon_greedy(greedy.numpy()[None], batch.legal[None], epsilon, [rng])[0]
+        step = batch.step(action)
+        finished = step.ended & np.isnan(returns)  # an environment goes on after its episode; only the first counts
+        returns[finished] = np.einsum("bd,bd->b", step.episode_phi, w)[finished]
+        if not np.isnan(returns).any():
+            return returns
+    raise InputError(f"An episode has not ended after {step_limit} steps; expected an environment with a time limit.")

@@ -1,0 +1,111 @@
+"""One call: how well does a trained agent do on these tasks, with these candidate sets?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from usfa.agents import TrainedAgent
+from usfa.environments import make
+from usfa.errors import InputError
+from usfa.evaluation.episodes import episode_returns
+from usfa.evaluation.exact import exact_mdp, exact_scores
+from usfa.functional import optimal_return
+from usfa.tasks import format_task, parse_tasks
+
+__all__ = ["evaluate"]
+
+
+def evaluate(
+    agent: TrainedAgent,
+    tasks: str | ArrayLike,
+    candidates: str | ArrayLike | Sequence[str] | None = None,
+    *,
+    episodes: int = 20,
+    epsilon: float = 0.001,
+    seed: int = 0,
+    exact: bool | None = None,
+) -> pd.DataFrame:
+    """The agent's mean return on every task with every candidate set, without learning.
+
+    In a finite MDP the score is exact and comes with the optimum; elsewhere it is the mean of whole episodes.
+
+    Args:
+        agent: from :func:`usfa.load`.
+        tasks: one vector, several, their text ("1,0;0.5,0.5"), or the name of a set ("trip-directions").
+        candidates: a set C, or several names; by default M ∪ {w'}.
+        episodes: per task and candidate set, when the score is not exact.
+        epsilon: probability of a random action in episodes.
+        seed: of the environments, the exploration and "sample:N".
+        exact: insist on exact scores (True) or on episodes (False).
+
+    Returns: a row for each candidate set and task: candidates, task, score, std (of the episodes), optimal, gap.
+    """
+    if episodes < 1 or not 0 <= epsilon <= 1:
+        raise InputError(f"episodes is {episodes} and epsilon {epsilon}; expected at least 1, and 0 to 1.")
+    w = _task_rows(tasks, agent.file.spec.features)
+    mdp = exact_mdp(make(agent.file.environment, **agent.file.environment_arguments))
+    if exact and mdp is None:
+        raise InputError(f"The environment {agent.file.environment!r} has no tables; expected exact=False for it.")
+    rng = np.random.default_rng(seed)
+    rows = []
+    for name, chosen in _named_candidates(agent, candidates):
+        z = agent.candidates(w, chosen, rng)
+        if mdp is not None and exact is not False:
+            stacked = {key: tensor[None] for key, tensor in agent.parameters.items()}
+            scores = exact_scores(agent.actor, stacked, mdp, w, z[None])[0][None]
+            optimal = optimal_return(mdp, torch.from_numpy(w)).numpy()
+        else:
+            scores = _episode_scores(agent, w, z, episodes, epsilon, rng)
+            optimal = np.full(len(w), np.nan)
+        for index, task in enumerate(w):
+            score = scores[:, index].mean()
+            std = scores[:, index].std(ddof=1) if len(scores) > 1 else 0.0
+            rows.append((name, format_task(task), score, std, optimal[index], optimal[index] - score))
+    return pd.DataFrame(rows, columns=["candidates", "task", "score", "std", "optimal", "gap"])
+
+
+def _episode_scores(
+    agent: TrainedAgent,
+    w: NDArray[np.float64],
+    z: NDArray[np.float64],
+    episodes: int,
+    epsilon: float,
+    rng: np.random.Generator,
+) -> NDArray[np.float64]:
+    """[episodes, K], all in one batch."""
+    file = agent.file
+    returns = episode_returns(
+        agent.actor,
+        agent.parameters,
+        lambda: make(file.environment, **file.environment_arguments),
+        np.tile(w, (episodes, 1)),
+        np.tile(z, (episodes, 1, 1)),
+        epsilon,
+        rng,
+    )
+    return returns.reshape(episodes, len(w))
+
+
+def _task_rows(tasks: str | ArrayLike, features: int) -> NDArray[np.float64]:
+    if not isinstance(tasks, str) and np.ndim(tasks) == 1 and not isinstance(np.asarray(tasks).flat[0], str):
+        tasks = [tasks]
+    return parse_tasks(tasks, features)
+
+
+def _named_candidates(
+    agent: TrainedAgent, candidates: str | ArrayLike | Sequence[str] | None
+) -> list[tuple[str, str | ArrayLike]]:
+    if candidates is None:
+        return [(agent.default_candidates, agent.default_candidates)]
+    if isinstance(candidates, str):
+        return [(candidates, candidates)]
+    if isinstance(candidates, Sequence) and all(isinstance(name, str) for name in candidates):
+        if not candidates:
+            raise InputError("The candidate set is empty; expected at least one policy z.")
+        return [(str(name), str(name)) for name in candidates]
+    return [("own", candidates)]

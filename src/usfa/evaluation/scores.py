@@ -1,0 +1,76 @@
+"""The table of scores: long form, one row for each agent, candidate set, seed, snapshot and task."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from usfa.errors import InputError
+from usfa.files import write_atomically
+from usfa.tasks import format_task
+
+__all__ = ["SCORE_COLUMNS", "read_scores", "score_table", "write_scores"]
+
+SCORE_COLUMNS = {
+    "agent": "which agent",
+    "candidates": "the candidate set C that GPI chose from",
+    "training_set": "M",
+    "policies": "D_z, with its σ where it has one",
+    "seed": "of the training run",
+    "episodes": "of training so far",
+    "frames": "environment steps of training so far",
+    "task_set": "which set of test tasks the task belongs to",
+    "task": "w'",
+    "score": "return",
+    "optimal": "the best possible return, where it is known",
+}
+
+
+def score_table(
+    scores: NDArray[np.float64],
+    tasks: NDArray[np.float64],
+    optimal: NDArray[np.float64],
+    labels: dict[str, str],
+    runs: dict[str, NDArray[np.int64]],
+) -> pd.DataFrame:
+    """Scores [R, K] as rows.
+
+    Args:
+        scores: [R, K].
+        tasks: [K, D].
+        optimal: [K], NaN where it is not known.
+        labels: columns that are the same in every row.
+        runs: columns with a value per run, each [R]: seed, episodes, frames.
+    """
+    size = len(tasks)
+    columns = {
+        **{name: [text] * scores.size for name, text in labels.items()},
+        **{name: np.repeat(values, size) for name, values in runs.items()},
+        "task": [format_task(w) for w in tasks] * len(scores),
+        "score": scores.reshape(-1),
+        "optimal": np.tile(optimal, len(scores)),
+    }
+    return pd.DataFrame(columns)[list(SCORE_COLUMNS)]
+
+
+def write_scores(path: Path, scores: pd.DataFrame) -> None:
+    """CSV that reads back to the same floats."""
+    text = io.StringIO()
+    scores.to_csv(text, index=False, lineterminator="\n")
+    write_atomically(path, text.getvalue().encode())
+
+
+def read_scores(path: Path) -> pd.DataFrame:
+    """A table from :func:`write_scores`."""
+    texts = {name: str for name in ("agent", "candidates", "training_set", "policies", "task_set", "task")}
+    try:
+        scores = pd.read_csv(path, dtype=texts, float_precision="round_trip")
+    except (OSError, ValueError) as error:
+        raise InputError(f"File {path} is not a table of scores: {error}.") from error
+    if list(scores.columns) != list(SCORE_COLUMNS):
+        raise InputError(f"File {path} has the columns {list(scores.columns)}; expected {list(SCORE_COLUMNS)}.")
+    return scores

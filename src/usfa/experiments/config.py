@@ -1,0 +1,79 @@
+"""The configuration of a training run: resolved, saved with the run, and accepted back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usfa.agents import AgentKind
+from usfa.errors import InputError
+from usfa.learners import LearnerConfig
+from usfa.networks import NetworkConfig
+from usfa.tasks import parse_sampler, parse_tasks
+
+__all__ = ["EvaluationConfig", "TrainConfig"]
+
+
+@dataclass(frozen=True)
+class EvaluationConfig:
+    """How frozen snapshots are scored."""
+
+    tasks: tuple[str, ...] = ()
+    """Sets of test tasks: names or lists such as "1,0;0.5,0.5"; none means the training tasks."""
+    candidates: tuple[str, ...] = ("task",)
+    """Candidate sets C: task, train, train+task, sample:N."""
+    snapshots: int = 25
+    """How many snapshots are frozen during training, evenly spaced, besides the one before it."""
+    episodes: int = 20
+    """Episodes per task and candidate set, where scores are not exact."""
+    epsilon: float = 0.001
+    """Probability of a random action in those."""
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """One agent, trained with several seeds at once."""
+
+    environment: str
+    """Name of the environment, see `usfa list`."""
+    training_tasks: str
+    """M: the name of a set, or a list such as "1,0;0,1"."""
+    agent: AgentKind = "usfa"
+    """usfa, or uvfa."""
+    environment_arguments: Mapping[str, int | float | str] = field(default_factory=dict)
+    """Arguments of the environment."""
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    learner: LearnerConfig = field(default_factory=LearnerConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    seeds: tuple[int, ...] = tuple(range(10))
+    """One training run for each; all train at once."""
+    checkpoint_every: int = 200
+    """Updates between two checkpoints."""
+    threads: int = 1
+    """Threads of PyTorch; small networks are fastest, and the same everywhere, with one."""
+
+    def __post_init__(self) -> None:
+        if not self.seeds or len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
+            raise InputError(f"seeds are {self.seeds}; expected one or more different whole numbers from 0.")
+        for name, value in {"checkpoint_every": self.checkpoint_every, "threads": self.threads}.items():
+            if value < 1:
+                raise InputError(f"{name} is {value}; expected at least 1.")
+        if not 1 <= self.evaluation.snapshots <= self.learner.budget:
+            raise InputError(
+                f"snapshots is {self.evaluation.snapshots}; expected 1 to {self.learner.budget}, the budget."
+            )
+        parse_sampler(self.learner.policies, self.tasks)
+
+    @property
+    def tasks(self) -> NDArray[np.float64]:
+        """M, [K, D]."""
+        return parse_tasks(self.training_tasks)
+
+    @property
+    def milestones(self) -> tuple[int, ...]:
+        """When snapshots are frozen, in the unit of the budget; the first is 0, the last is the budget."""
+        count, budget = self.evaluation.snapshots, self.learner.budget
+        return tuple(round(budget * k / count) for k in range(count + 1))

@@ -1,0 +1,44 @@
+"""Finding trained agents: by the path of a run, by the path of an agent, or by the name of a shipped one."""
+
+from __future__ import annotations
+
+import os
+from importlib import resources
+from pathlib import Path
+
+from usfa.agents import TrainedAgent, load_agent
+from usfa.errors import InputError, unknown_name
+from usfa.experiments.config import TrainConfig
+from usfa.experiments.run_directory import RunDirectory
+
+__all__ = ["SHIPPED_AGENTS", "load"]
+
+SHIPPED_AGENTS: dict[str, str] = {
+    "trip": "USFA for the Trip MDP, preset trip-usfa, seed 0",
+}
+"""Agents inside the package, with a word about each."""
+
+
+def load(path: str | os.PathLike[str], seed: int | None = None) -> TrainedAgent:
+    """A trained agent: `usfa.load("trip")` for a shipped one, or the directory of a run or of an agent.
+
+    Args:
+        path: a name or a directory.
+        seed: which of the runs in it; the first by default.
+    """
+    directory = Path(path)
+    if not directory.exists() and os.fspath(path) in SHIPPED_AGENTS:
+        directory = _shipped(os.fspath(path))
+    if not directory.exists() and len(directory.parts) == 1:
+        raise unknown_name("agent or run directory", os.fspath(path), SHIPPED_AGENTS)
+    if (directory / "weights.safetensors").exists():
+        return load_agent(directory, seed)
+    run = RunDirectory(directory)
+    run.config(TrainConfig)  # says what is wrong if this is not a run
+    if not (run.agent / "config.json").exists():
+        raise InputError(f"The run in {directory} is not finished and has no agent yet; go on with --resume.")
+    return load_agent(run.agent, seed)
+
+
+def _shipped(name: str) -> Path:
+    return Path(str(resources.files("usfa") / "shipped" / name))

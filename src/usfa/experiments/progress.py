@@ -1,0 +1,75 @@
+"""Progress on the terminal, and a Ctrl-C that waits for a good moment."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+__all__ = ["Interrupted", "ProgressBar", "interruptible", "progress_bar"]
+
+
+class Interrupted(Exception):
+    """The user pressed Ctrl-C; what was done is saved, and the message says how to go on."""
+
+
+class ProgressBar:
+    """One bar: where we are, how fast, how long still, and one word on how it goes."""
+
+    def __init__(self, progress: Progress, total: float, label: str) -> None:
+        self._progress = progress
+        self._task = progress.add_task(label, total=total, note="", unit="")
+
+    def update(self, completed: float, note: str = "") -> None:
+        self._progress.update(self._task, completed=completed, note=note)
+
+
+class _Speed(ProgressColumn):
+    def __init__(self, unit: str) -> None:
+        super().__init__()
+        self.unit = unit
+
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text(f"{speed:,.0f} {self.unit}/s" if speed else "")
+
+
+@contextmanager
+def progress_bar(label: str, total: float, unit: str, console: Console | None) -> Iterator[ProgressBar]:
+    """A bar on the console; without one, a silent bar."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        _Speed(unit),
+        TimeRemainingColumn(compact=True, elapsed_when_finished=True),
+        TextColumn("{task.fields[note]}"),
+    )
+    with Progress(*columns, console=console, disable=console is None, speed_estimate_period=10) as progress:
+        yield ProgressBar(progress, total, label)
+
+
+@contextmanager
+def interruptible() -> Iterator[threading.Event]:
+    """An event that the first Ctrl-C sets, so that work can stop between two steps; the second one interrupts."""
+    pressed = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield pressed
+        return
+
+    def on_interrupt(number: int, frame: FrameType | None) -> None:
+        if pressed.is_set():
+            raise KeyboardInterrupt
+        pressed.set()
+
+    previous = signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, previous)

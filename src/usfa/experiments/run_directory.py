@@ -1,0 +1,178 @@
+"""The run directory: what a run leaves on disk, and how it is found again.
+
+    config.json      the resolved configuration, which can be given back
+    metrics.jsonl    a line for every few updates
+    checkpoints/     the state to resume from, and frozen snapshots
+    agent/           the trained agent: safetensors, config.json, model card
+    scores.csv       long form, one row per agent, candidates, seed, snapshot and task
+    figures/
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import safetensors
+import safetensors.torch
+from torch import Tensor
+
+from usfa.errors import InputError
+from usfa.files import read_checked, read_json, write_atomically, write_checked, write_json
+from usfa.records import from_json, to_json
+from usfa.version import __version__
+
+__all__ = ["OnExisting", "RunDirectory"]
+
+FORMAT = 1
+KEPT_CHECKPOINTS = 2
+OnExisting = Literal["refuse", "resume", "overwrite"]
+Config = TypeVar("Config")
+
+
+class RunDirectory:
+    """Paths and files of one run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    # --- finding and making ---
+
+    @classmethod
+    def prepare(cls, path: Path, config: object, existing: OnExisting = "refuse") -> RunDirectory:
+        """A directory for a run with this configuration: new, or the one to resume.
+
+        Nothing is lost without a word: a directory that holds a run is refused unless `existing` says otherwise, one
+        that holds anything else is always refused, and resuming wants the same configuration.
+        """
+        run = cls(path)
+        if path.exists() and not path.is_dir():
+            raise InputError(f"{path} is a file; expected a directory for the run.")
+        if path.is_dir() and any(path.iterdir()):
+            if existing == "resume":
+                run._check_same(config)
+                return run
+            run._clear(existing)
+        kind = type(config).__name__
+        write_json(path / "config.json", {"format": FORMAT, "version": __version__, "kind": kind} | to_json(config))
+        return run
+
+    def _clear(self, existing: OnExisting) -> None:
+        if not (self.path / "config.json").is_file():
+            raise InputError(f"Directory {self.path} holds files that are not a run; expected an empty or new one.")
+        self._header()
+        if existing == "refuse":
+            raise InputError(
+                f"Directory {self.path} already holds a run; go on with --resume, replace it with --overwrite, "
+                "or choose another --out."
+            )
+        shutil.rmtree(self.path)
+
+    def _check_same(self, config: object) -> None:
+        found, wanted = self.config(type(config)), config
+        if found != wanted:
+            was, now = to_json(found), to_json(wanted)
+            changed = ", ".join(sorted(key for key in now if now[key] != was.get(key)))
+            raise InputError(
+                f"The run in {self.path} was made with another configuration (different: {changed}); "
+                "expected the same to resume."
+            )
+
+    def config(self, kind: type[Config]) -> Config:
+        """The run's configuration; InputError if the directory holds no run of this kind and version."""
+        header, fields = self._header()
+        if header["kind"] != kind.__name__:
+            raise InputError(f"Directory {self.path} holds a {header['kind']}; expected a {kind.__name__}.")
+        return from_json(kind, fields, f"File {self.path / 'config.json'}")
+
+    def _header(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        if not self.path.is_dir():
+            raise InputError(f"Run directory {self.path} does not exist.")
+        if not (self.path / "config.json").is_file():
+            raise InputError(f"Directory {self.path} is not a run: it has no config.json.")
+        fields = read_json(self.path / "config.json")
+        header = {name: fields.pop(name, None) for name in ("format", "version", "kind")}
+        if header["format"] != FORMAT:
+            raise InputError(
+                f"The run in {self.path} has format {header['format']} (usfa {header['version']}); "
+                f"usfa {__version__} reads format {FORMAT}."
+            )
+        return header, fields
+
+    # --- what is in it ---
+
+    @property
+    def agent(self) -> Path:
+        return self.path / "agent"
+
+    @property
+    def scores(self) -> Path:
+        return self.path / "scores.csv"
+
+    @property
+    def figures(self) -> Path:
+        return self.path / "figures"
+
+    @property
+    def metrics(self) -> Path:
+        return self.path / "metrics.jsonl"
+
+    def _checkpoint(self, updates: int) -> Path:
+        return self.path / "checkpoints" / f"state-{updates:010d}.usfa"
+
+    def _snapshot(self, milestone: int) -> Path:
+        return self.path / "checkpoints" / f"snapshot-{milestone:010d}.usfa"
+
+    def save_checkpoint(self, updates: int, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        _write_tensors(self._checkpoint(updates), tensors, values)
+        for old in self._checkpoints()[:-KEPT_CHECKPOINTS]:
+            old.unlink()
+
+    def load_checkpoint(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """The newest checkpoint that is whole; None if there is none yet. A torn one is never used."""
+        broken: InputError | None = None
+        for path in reversed(self._checkpoints()):
+            try:
+                return _read_tensors(path)
+            except InputError as error:
+                broken = error
+        if broken is not None:
+            raise broken
+        return None
+
+    def _checkpoints(self) -> list[Path]:
+        return sorted((self.path / "checkpoints").glob("state-*.usfa"))
+
+    def save_snapshot(self, milestone: int, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        _write_tensors(self._snapshot(milestone), tensors, values)
+
+    def load_snapshot(self, milestone: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        path = self._snapshot(milestone)
+        if not path.exists():
+            raise InputError(f"The run in {self.path} has no snapshot {path.name}; finish it with --resume.")
+        return _read_tensors(path)
+
+    def rewind_metrics(self, updates: int) -> None:
+        """Drop the lines that a resumed run will write again."""
+        if self.metrics.exists():
+            lines = self.metrics.read_text().splitlines(keepends=True)
+            kept = [line for line in lines if line.endswith("\n") and json.loads(line)["updates"] <= updates]
+            write_atomically(self.metrics, "".join(kept).encode())
+
+
+def _write_tensors(path: Path, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+    contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
+    write_checked(path, safetensors.torch.save(contiguous, metadata={"values": json.dumps(values)}))
+
+
+def _read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    content = read_checked(path)
+    try:
+        tensors = safetensors.torch.load(content)
+        length = int.from_bytes(content[:8], "little")
+        values = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["values"])
+    except (safetensors.SafetensorError, KeyError, ValueError) as error:
+        raise InputError(f"File {path} is not a checkpoint of usfa: {error}.") from error
+    return tensors, values

@@ -1,0 +1,162 @@
+"""Snapshots: each run frozen at its own milestones, and scored afterwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from usfa.agents import Agent
+from usfa.environments import make
+from usfa.evaluation import exact_mdp, exact_scores, score_table
+from usfa.evaluation.episodes import episode_returns
+from usfa.experiments.config import TrainConfig
+from usfa.experiments.progress import ProgressBar
+from usfa.experiments.run_directory import RunDirectory
+from usfa.functional import optimal_return
+from usfa.learners import Learner
+from usfa.networks import Parameters, select_run
+from usfa.tasks import candidate_set, parse_sampler, parse_tasks
+
+__all__ = ["SnapshotWriter", "score_snapshots"]
+
+
+class SnapshotWriter:
+    """Copies a run's parameters the moment it reaches a milestone; writes the file when the last run is there.
+
+    Runs count their own episodes, so that they do not arrive together.
+    """
+
+    def __init__(self, milestones: tuple[int, ...], run: RunDirectory) -> None:
+        self._run = run
+        self._waiting = list(milestones)
+        self._open: dict[int, _OpenSnapshot] = {}
+
+    def update(self, learner: Learner) -> None:
+        """Call after every update of the learner."""
+        for milestone in list(self._waiting):
+            arrived = learner.progress >= milestone
+            if not arrived.any():
+                break
+            snapshot = self._open.setdefault(milestone, _OpenSnapshot.empty(learner))
+            snapshot.freeze(learner, arrived)
+            if snapshot.filled.all():
+                self._run.save_snapshot(milestone, snapshot.tensors, snapshot.counters())
+                self._waiting.remove(milestone)
+                del self._open[milestone]
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        tensors = {
+            f"snapshot/{milestone}/{name}": tensor
+            for milestone, snapshot in self._open.items()
+            for name, tensor in snapshot.tensors.items()
+        }
+        open_snapshots = {
+            str(milestone): {**snapshot.counters(), "filled": snapshot.filled.tolist()}
+            for milestone, snapshot in self._open.items()
+        }
+        return tensors, {"waiting": self._waiting, "open": open_snapshots}
+
+    def load_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        self._waiting = list(values["waiting"])
+        for text, counters in values["open"].items():
+            prefix = f"snapshot/{text}/"
+            mine = {name.removeprefix(prefix): x for name, x in tensors.items() if name.startswith(prefix)}
+            arrays = {name: np.array(counters[name]) for name in ("filled", "frames", "episodes")}
+            self._open[int(text)] = _OpenSnapshot(mine, **arrays)
+
+
+class _OpenSnapshot:
+    def __init__(
+        self,
+        tensors: Parameters,
+        filled: NDArray[np.bool_],
+        frames: NDArray[np.int64],
+        episodes: NDArray[np.int64],
+    ) -> None:
+        self.tensors = tensors
+        self.filled = filled
+        self.frames = frames
+        self.episodes = episodes
+
+    @classmethod
+    def empty(cls, learner: Learner) -> _OpenSnapshot:
+        tensors = {name: torch.full_like(x, torch.nan).detach() for name, x in learner.parameters.items()}
+        counts = np.zeros_like(learner.frames)
+        return cls(tensors, counts.astype(np.bool_), counts.copy(), counts.copy())
+
+    @torch.no_grad()
+    def freeze(self, learner: Learner, arrived: NDArray[np.bool_]) -> None:
+        new = np.flatnonzero(arrived & ~self.filled)
+        for name, tensor in self.tensors.items():
+            tensor[new] = learner.parameters[name][new]
+        self.frames[new] = learner.frames[new]
+        self.episodes[new] = learner.episodes[new]
+        self.filled[new] = True
+
+    def counters(self) -> dict[str, Any]:
+        return {"frames": self.frames.tolist(), "episodes": self.episodes.tolist()}
+
+
+def score_snapshots(config: TrainConfig, agent: Agent, run: RunDirectory, name: str, bar: ProgressBar) -> pd.DataFrame:
+    """Every snapshot on every set of test tasks with every candidate set: the table of scores."""
+    sets = config.evaluation.tasks or (config.training_tasks,)
+    plan = [(m, tasks, c) for m in config.milestones for tasks in sets for c in config.evaluation.candidates]
+    tables = []
+    for done, (milestone, tasks, candidates) in enumerate(plan):
+        parameters, counters = run.load_snapshot(milestone)
+        w = parse_tasks(tasks, agent.spec.features)
+        scores, optimal = _scores(config, agent, parameters, w, candidates)
+        labels = {
+            "agent": name,
+            "candidates": candidates,
+            "training_set": config.training_tasks,
+            "policies": config.learner.policies,
+            "task_set": tasks,
+        }
+        runs = {"seed": config.seeds, "episodes": counters["episodes"], "frames": counters["frames"]}
+        columns = {key: np.array(values, np.int64) for key, values in runs.items()}
+        tables.append(score_table(scores, w, optimal, labels, columns))
+        bar.update(done + 1)
+    return pd.concat(tables, ignore_index=True)
+
+
+def _scores(
+    config: TrainConfig, agent: Agent, parameters: Parameters, w: NDArray[np.float64], candidates: str
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Scores [R, K] and the optimum [K], exact where the environment has tables."""
+    sampler = parse_sampler(config.learner.policies, config.tasks)
+    # One stream per seed, the same at every snapshot: sampled candidates do not add noise along the curve.
+    rngs = [np.random.default_rng([seed, 1]) for seed in config.seeds]
+    z = np.stack([candidate_set(candidates, w, config.tasks, sampler, rng) for rng in rngs])
+    mdp = exact_mdp(make(config.environment, **config.environment_arguments))
+    if mdp is not None:
+        return exact_scores(agent, parameters, mdp, w, z), optimal_return(mdp, torch.from_numpy(w)).numpy()
+    scores = [_episode_means(config, agent, select_run(parameters, r), w, z[r], rng) for r, rng in enumerate(rngs)]
+    return np.stack(scores), np.full(len(w), np.nan)
+
+
+def _episode_means(
+    config: TrainConfig,
+    agent: Agent,
+    parameters: Parameters,
+    w: NDArray[np.float64],
+    z: NDArray[np.float64],
+    rng: np.random.Generator,
+) -> NDArray[np.float64]:
+    episodes = config.evaluation.episodes
+    returns = episode_returns(
+        agent,
+        parameters,
+        lambda: make(config.environment, **config.environment_arguments),
+        np.tile(w, (episodes, 1)),
+        np.tile(z, (episodes, 1, 1)),
+        config.evaluation.epsilon,
+        rng,
+    )
+    means: NDArray[np.float64] = returns.reshape(episodes, -1).mean(axis=0)
+    return means

@@ -1,0 +1,193 @@
+"""Training from a configuration to a finished run directory: resumable at any moment, to the bit."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+import torch
+from rich.console import Console
+from torch import Tensor
+
+from usfa.agents import Agent, AgentFile, AgentSpec, make_agent, save_agent
+from usfa.environments import ObservationSpec, action_count, feature_count, make
+from usfa.errors import InputError
+from usfa.evaluation import write_scores
+from usfa.experiments.config import TrainConfig
+from usfa.experiments.progress import Interrupted, interruptible, progress_bar
+from usfa.experiments.run_directory import OnExisting, RunDirectory
+from usfa.experiments.snapshots import SnapshotWriter, score_snapshots
+from usfa.learners import Learner, Update
+
+__all__ = ["train"]
+
+LOG_EVERY = 20
+
+
+def train(
+    config: TrainConfig,
+    path: Path,
+    existing: OnExisting = "refuse",
+    console: Console | None = None,
+    name: str | None = None,
+) -> RunDirectory:
+    """Train all seeds of a configuration, freeze snapshots, score them, save the agent.
+
+    A killed run goes on with `existing="resume"` and ends with the same files as one that was left alone.
+
+    Args:
+        config: what to train.
+        path: the run directory.
+        existing: what to do if it already holds a run.
+        console: where to show progress; None is silent.
+        name: what the table of scores calls the agent; by default its kind.
+    """
+    agent = build_agent(config)
+    run = RunDirectory.prepare(path, config, existing)
+    if run.scores.exists():
+        return run
+    label = name or config.agent
+    with _threads(config.threads):
+        learner = _learn(config, agent, run, console, label)
+        with progress_bar(f"{label}: scoring snapshots", _scorings(config), "tables", console) as bar:
+            scores = score_snapshots(config, agent, run, label, bar)
+    save_agent(run.agent, _agent_file(config, agent), {name: x.detach() for name, x in learner.parameters.items()})
+    write_scores(run.scores, scores)
+    return run
+
+
+def build_agent(config: TrainConfig) -> Agent:
+    """The agent for the environment of a configuration; InputError if the training tasks do not fit its φ."""
+    env = make(config.environment, **config.environment_arguments)
+    spec = AgentSpec(ObservationSpec.of(env.observation_space), action_count(env), feature_count(env))
+    if config.tasks.shape[1] != spec.features:
+        raise InputError(
+            f"The training tasks {config.training_tasks!r} have {config.tasks.shape[1]} entries; the environment "
+            f"{config.environment!r} has {spec.features} features."
+        )
+    return make_agent(config.agent, spec, config.network)
+
+
+def _learn(config: TrainConfig, agent: Agent, run: RunDirectory, console: Console | None, label: str) -> Learner:
+    learner = Learner(
+        agent,
+        config.learner,
+        lambda: make(config.environment, **config.environment_arguments),
+        config.tasks,
+        config.seeds,
+    )
+    snapshots = SnapshotWriter(config.milestones, run)
+    _resume(run, learner, snapshots)
+    unit = config.learner.budget_unit
+    with (
+        progress_bar(f"{label}: {len(config.seeds)} runs", config.learner.budget, unit, console) as bar,
+        _MetricsLog(run, learner) as log,
+        interruptible() as interrupted,
+    ):
+        snapshots.update(learner)
+        while not learner.done:
+            log.write(learner.step())
+            snapshots.update(learner)
+            bar.update(float(np.minimum(learner.progress, config.learner.budget).mean()), note=f"loss {log.loss:.4f}")
+            if learner.updates % config.checkpoint_every == 0:
+                _checkpoint(run, learner, snapshots)
+            if interrupted.is_set():
+                _stop(run, learner, snapshots)
+    return learner
+
+
+def _resume(run: RunDirectory, learner: Learner, snapshots: SnapshotWriter) -> None:
+    saved = run.load_checkpoint()
+    if saved is None:
+        run.rewind_metrics(0)
+        return
+    tensors, values = saved
+    learner.load_state(tensors, values["learner"])
+    snapshots.load_state(tensors, values["snapshots"])
+    run.rewind_metrics(learner.updates)
+
+
+def _checkpoint(run: RunDirectory, learner: Learner, snapshots: SnapshotWriter) -> None:
+    learner_tensors, learner_values = learner.state()
+    snapshot_tensors, snapshot_values = snapshots.state()
+    tensors: dict[str, Tensor] = {**learner_tensors, **snapshot_tensors}
+    values: dict[str, Any] = {"learner": learner_values, "snapshots": snapshot_values}
+    run.save_checkpoint(learner.updates, tensors, values)
+
+
+def _stop(run: RunDirectory, learner: Learner, snapshots: SnapshotWriter) -> None:
+    # Saving may restart episodes, and an undisturbed run would not: then the last checkpoint is the one to resume.
+    if learner.rollout.batch.saves_exactly:
+        _checkpoint(run, learner, snapshots)
+    raise Interrupted(f"Stopped and saved after {learner.updates} updates; the same command with --resume goes on.")
+
+
+class _MetricsLog:
+    """metrics.jsonl: a line of means for every LOG_EVERY updates."""
+
+    def __init__(self, run: RunDirectory, learner: Learner) -> None:
+        self._path = run.metrics
+        self._learner = learner
+        self._recent: list[Update] = []
+        self._started = time.monotonic()
+        self.loss = float("nan")
+
+    def __enter__(self) -> _MetricsLog:
+        self._file: TextIO = self._path.open("a")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def write(self, update: Update) -> None:
+        self._recent.append(update)
+        if self._learner.updates % LOG_EVERY:
+            return
+        self.loss = float(np.mean([recent.loss for recent in self._recent]))
+        episode_phi = np.concatenate([recent.episode_phi for recent in self._recent])
+        line = {
+            "updates": self._learner.updates,
+            "frames": float(self._learner.frames.mean()),
+            "episodes": float(self._learner.episodes.mean()),
+            "loss": self.loss,
+            "episode_phi": episode_phi.mean(axis=0).tolist() if len(episode_phi) else None,
+            "seconds": round(time.monotonic() - self._started, 3),
+        }
+        self._file.write(json.dumps(line) + "\n")
+        self._file.flush()
+        self._recent.clear()
+
+
+def _scorings(config: TrainConfig) -> int:
+    return len(config.milestones) * max(1, len(config.evaluation.tasks)) * len(config.evaluation.candidates)
+
+
+def _agent_file(config: TrainConfig, agent: Agent) -> AgentFile:
+    budget = f"{config.learner.budget} {config.learner.budget_unit}"
+    return AgentFile(
+        kind=config.agent,
+        spec=agent.spec,
+        network=config.network,
+        environment=config.environment,
+        environment_arguments=config.environment_arguments,
+        gamma=config.learner.gamma,
+        training_tasks=tuple(tuple(w) for w in config.tasks.tolist()),
+        policies=config.learner.policies,
+        seeds=config.seeds,
+        about=f"Trained for {budget} per seed by `usfa train`; the configuration is `../config.json`.",
+    )
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,67 @@
+"""How every figure looks: one palette, one set of sizes, one way to disk."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from usfa.files import write_atomically
+
+__all__ = ["METHODS", "Method", "method", "save", "styled"]
+
+
+@dataclass(frozen=True)
+class Method:
+    """How one method is called and drawn, in every figure the same."""
+
+    label: str
+    colour: str
+    marker: str = "o"
+
+
+# Okabe and Ito's palette, which stays apart for colour-blind readers.
+METHODS: dict[tuple[str, str], Method] = {
+    ("uvfa", "task"): Method("UVFA", "#D55E00", "s"),
+    ("uvfa-off-policy", "task"): Method("UVFA, off-policy", "#E69F00", "D"),
+    ("sf-gpi-exact", "train"): Method("SF&GPI (exact ψ)", "#555555", "v"),
+    ("sf-gpi", "train"): Method("SF&GPI (learned ψ)", "#999999", "^"),
+    ("usfa", "task"): Method("USFA, C = {w′}", "#56B4E9", "o"),
+    ("usfa", "sample:5"): Method("USFA, C = random(5)", "#0072B2", "P"),
+    ("usfa", "train"): Method("USFA, C = M", "#009E73", "X"),
+    ("usfa", "train+task"): Method("USFA, C = M ∪ {w′}", "#CC79A7", "*"),
+}
+
+
+def method(agent: str, candidates: str) -> Method:
+    """The look of an agent with a candidate set."""
+    return METHODS.get((agent, candidates), Method(f"{agent}, C = {candidates}", "#000000"))
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Draw inside of this."""
+    settings = {
+        "axes.grid": True,
+        "axes.spines.right": False,
+        "axes.spines.top": False,
+        "axes.titlesize": 10,
+        "font.size": 9,
+        "grid.alpha": 0.25,
+        "legend.frameon": False,
+        "savefig.dpi": 160,
+    }
+    with mpl.rc_context(settings):
+        yield
+
+
+def save(figure: Figure, path: Path) -> None:
+    """PNG without a date in it, so that the same table gives the same bytes."""
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", bbox_inches="tight", metadata={"Software": None})
+    write_atomically(path, picture.getvalue())

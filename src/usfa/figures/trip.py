@@ -1,0 +1,185 @@
+"""The figures of Section 4.1 and Appendix B, and both terms of the bound over the task space."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+from matplotlib.patches import Circle, FancyArrowPatch
+
+from usfa.figures.style import method, styled
+
+__all__ = ["bound_maps", "diagonal", "gap_maps", "overview", "performance_maps"]
+
+MAIN_METHODS = (("uvfa", "task"), ("sf-gpi-exact", "train"), ("usfa", "task"), ("usfa", "sample:5"))
+MAP_METHODS = (("uvfa", "task"), ("sf-gpi-exact", "train"), ("usfa", "sample:5"), ("usfa", "task"))
+
+
+def overview(curves: pd.DataFrame, places: int, cost: float) -> Figure:
+    """The MDP, and the optimality gap over training on the 51 directions (the paper's Figure 2).
+
+    Args:
+        curves: from `summarise` with agent, candidates, task_set and episodes.
+        places: N of the MDP.
+        cost: ε of the MDP.
+    """
+    with styled():
+        figure = Figure(figsize=(9.5, 3.6), layout="constrained")
+        left, right = figure.subplots(1, 2, width_ratios=(1, 1.35))
+        _draw_mdp(left, places, cost)
+        _draw_curves(right, curves[curves.task_set == "trip-directions"])
+        right.set_title("Zero-shot on 51 directions w′: mean gap, 95 % interval over runs")
+    return figure
+
+
+def _draw_mdp(axes: Axes, places: int, cost: float) -> None:
+    axes.set(xlim=(-0.6, 4.2), ylim=(-2.3, 2.3), aspect="equal", title="Trip MDP")
+    axes.axis("off")
+    states = {"s₁": (0.0, 0.0), "s₂": (1.8, 0.0)}
+    for name, centre in states.items():
+        axes.add_patch(Circle(centre, 0.28, fill=False, lw=1.4))
+        axes.text(*centre, name, ha="center", va="center")
+    _arrow(axes, (0.28, 0), (1.52, 0), "black")
+    axes.text(0.9, -0.14, f"E  φ=[−{cost:g}, −{cost:g}]", ha="center", va="top", fontsize=7)
+    for label, phi, end in (("C", "[1, 0]", (0.0, 1.75)), ("F", "[0, 1]", (0.0, -1.75))):
+        _arrow(axes, (0, np.sign(end[1]) * 0.28), (0, end[1] - np.sign(end[1]) * 0.16), "black")
+        _place(axes, end, f"{label}  φ={phi}", "#333333")
+    for k in range(places + 1):
+        angle = np.pi / 2 * (1 - 2 * k / places) * 0.8
+        end = (1.8 + 1.7 * np.cos(angle), 1.9 * np.sin(angle))
+        name = {0: "C", places: "F"}.get(k, f"P{k}")
+        share = k / places
+        colour = (0.84 * (1 - share), 0.37 * (1 - share) + 0.45 * share, 0.7 * share)
+        start = (1.8 + 0.28 * np.cos(angle), 0.28 * np.sin(angle))
+        _arrow(axes, start, (end[0] - 0.14 * np.cos(angle), end[1] - 0.14 * np.sin(angle)), colour)
+        _place(axes, end, name, colour)
+
+
+def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], colour: object) -> None:
+    style = {"arrowstyle": "-|>", "mutation_scale": 8, "lw": 1.1, "shrinkA": 0, "shrinkB": 0}
+    axes.add_patch(FancyArrowPatch(start, end, color=colour, **style))
+
+
+def _place(axes: Axes, centre: tuple[float, float], label: str, colour: object) -> None:
+    axes.plot(*centre, marker="s", ms=6, color=colour)
+    axes.annotate(label, centre, xytext=(7, 0), textcoords="offset points", va="center", fontsize=8)
+
+
+def _draw_curves(axes: Axes, curves: pd.DataFrame) -> None:
+    last = curves.episodes.max()
+    for agent, candidates in MAIN_METHODS:
+        look = method(agent, candidates)
+        mine = curves[(curves.agent == agent) & (curves.candidates == candidates)].sort_values("episodes")
+        if agent == "sf-gpi-exact":
+            axes.axhline(mine["mean"].iloc[0], color=look.colour, ls="--", lw=1.4, label=look.label)
+            continue
+        axes.fill_between(mine.episodes, mine.low, mine.high, color=look.colour, alpha=0.2, lw=0)
+        axes.plot(mine.episodes, mine["mean"], color=look.colour, lw=1.6, label=look.label)
+    axes.set(xlabel="training episodes", ylabel="optimality gap", xlim=(0, last))
+    axes.set_ylim(bottom=0)
+    axes.legend(loc="upper right")
+
+
+def performance_maps(maps: pd.DataFrame) -> Figure:
+    """Returns over the task space [0,1]² beside the optimum, one sample run (Appendix B).
+
+    Args:
+        maps: long form with agent, candidates, w1, w2, score, optimal.
+    """
+    with styled():
+        figure = Figure(figsize=(12.5, 2.9), layout="constrained")
+        axes = figure.subplots(1, 1 + len(MAP_METHODS), sharey=True)
+        top = float(maps.optimal.max())
+        image = _heat(axes[0], _one(maps, *MAP_METHODS[0]), "optimal", 0, top, "viridis", "optimal")
+        for ax, chosen in zip(axes[1:], MAP_METHODS, strict=True):
+            _heat(ax, _one(maps, *chosen), "score", 0, top, "viridis", method(*chosen).label)
+        axes[0].set_ylabel("w′₂ (food)")
+        figure.colorbar(image, ax=axes, label="return", pad=0.01)
+    return figure
+
+
+def gap_maps(maps: pd.DataFrame) -> Figure:
+    """Optimality gap over the task space [0,1]², the same sample run (Appendix B)."""
+    maps = maps.assign(gap=maps.optimal - maps.score)
+    with styled():
+        figure = Figure(figsize=(10.5, 2.9), layout="constrained")
+        axes = figure.subplots(1, len(MAP_METHODS), sharey=True)
+        top = float(maps.gap.max())
+        for ax, chosen in zip(axes, MAP_METHODS, strict=True):
+            mine = _one(maps, *chosen)
+            image = _heat(ax, mine, "gap", 0, top, "magma_r", f"{method(*chosen).label}\nmean {mine.gap.mean():.4f}")
+        axes[0].set_ylabel("w′₂ (food)")
+        figure.colorbar(image, ax=axes, label="optimality gap", pad=0.01)
+    return figure
+
+
+def _one(table: pd.DataFrame, agent: str, candidates: str) -> pd.DataFrame:
+    return table[(table.agent == agent) & (table.candidates == candidates)]
+
+
+def _heat(axes: Axes, table: pd.DataFrame, value: str, low: float, high: float, colours: str, title: str) -> AxesImage:
+    grid = table.pivot(index="w2", columns="w1", values=value)
+    extent = (grid.columns.min(), grid.columns.max(), grid.index.min(), grid.index.max())
+    image = axes.imshow(grid.to_numpy(), origin="lower", extent=extent, vmin=low, vmax=high, cmap=colours)
+    axes.grid(visible=False)
+    axes.set(title=title, xlabel="w′₁ (coffee)", xticks=(0, 0.5, 1), yticks=(0, 0.5, 1))
+    return image
+
+
+def diagonal(curves: pd.DataFrame, final: pd.DataFrame) -> Figure:
+    """The adversarial diagonal w′₁ = w′₂: over training, and along it after training (Appendix B).
+
+    Args:
+        curves: from `summarise` with agent, candidates, task_set and episodes.
+        final: scores of the last snapshot with a column `gap` on the diagonal tasks, in their order, per seed.
+    """
+    with styled():
+        figure = Figure(figsize=(9.5, 3.2), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        _draw_curves(left, curves[curves.task_set == "trip-diagonal"])
+        left.set_title("Gap on the diagonal over training, 95 % interval")
+        for agent, candidates in MAIN_METHODS:
+            look = method(agent, candidates)
+            gaps = _one(final, agent, candidates).pivot(index="seed", columns="w1", values="gap")
+            right.plot(gaps.columns, gaps.mean(), color=look.colour, label=look.label, lw=1.6)
+            if len(gaps) > 1:
+                spread = gaps.std(ddof=1)
+                right.fill_between(gaps.columns, (gaps.mean() - spread).clip(lower=0), gaps.mean() + spread,
+                                   color=look.colour, alpha=0.2, lw=0)  # fmt: skip
+        right.set(title="After training, along the diagonal, ±1 std", xlabel="w′₁ = w′₂", ylabel="optimality gap")
+    return figure
+
+
+def bound_maps(bounds: pd.DataFrame, candidate_sets: Sequence[str]) -> Figure:
+    """Both terms of Proposition 1, their sum and the true gap over [0,1]², a row for each candidate set.
+
+    Args:
+        bounds: long form with candidates, w1, w2, distance, approximation, total, gap.
+        candidate_sets: the rows, from top to bottom.
+    """
+    columns = {
+        "distance": "distance term  2H·‖φ‖·min δ_d(z)",
+        "approximation": "approximation term  2H·‖w′‖·max δ_ψ(z)",
+        "total": "bound (sum)",
+        "gap": "true gap  ‖Q*−Q^π‖∞",
+    }
+    with styled():
+        figure = Figure(figsize=(10.5, 2.5 * len(candidate_sets)), layout="constrained")
+        rows = figure.subplots(len(candidate_sets), len(columns), sharex=True, sharey=True, squeeze=False)
+        top, gap_top = float(bounds.total.max()), float(bounds.gap.max())
+        for row, candidates in zip(rows, candidate_sets, strict=True):
+            mine = bounds[bounds.candidates == candidates]
+            for ax, (name, title) in zip(row, columns.items(), strict=True):
+                limits = (gap_top, "magma_r") if name == "gap" else (top, "cividis")
+                image = _heat(ax, mine, name, 0, *limits, title if ax in rows[0] else "")
+                if name in {"total", "gap"}:
+                    figure.colorbar(image, ax=ax, fraction=0.05, pad=0.02)
+            row[0].set_ylabel(f"{method('usfa', candidates).label.removeprefix('USFA, ')}\nw′₂")
+        for row in rows[:-1]:
+            for ax in row:
+                ax.set_xlabel("")
+    return figure

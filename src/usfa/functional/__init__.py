@@ -1,0 +1,48 @@
+"""Pure maths on tensors: no classes with state, no configuration, no logging.
+
+Letters: φ ``phi`` features of a transition, w ``w`` task, z ``z`` policy encoding, ψ ``psi`` successor features.
+Axes, always in this order: T time, B batch, N policies z, A actions, D features; S states of a tabular MDP.
+Clock: ``_tm1`` is the source state of a transition, ``_t`` its destination.
+"""
+
+from usfa.functional.bounds import GpiBound, dual_norm, gpi_bound
+from usfa.functional.exact import (
+    TabularMDP,
+    effective_horizon,
+    gpi_policy,
+    optimal_policy,
+    optimal_return,
+    optimal_values,
+    policy_return,
+    policy_values,
+    successor_features,
+)
+from usfa.functional.inference import InferredTask, infer_task
+from usfa.functional.returns import lambda_return, watkins_lambda
+from usfa.functional.successor import Gpi, gpi, greedy_actions, mask_illegal, policy_actions, q_values, take_actions
+
+__all__ = [
+    "Gpi",
+    "GpiBound",
+    "InferredTask",
+    "TabularMDP",
+    "dual_norm",
+    "effective_horizon",
+    "gpi",
+    "gpi_bound",
+    "gpi_policy",
+    "greedy_actions",
+    "infer_task",
+    "lambda_return",
+    "mask_illegal",
+    "optimal_policy",
+    "optimal_return",
+    "optimal_values",
+    "policy_actions",
+    "policy_return",
+    "policy_values",
+    "q_values",
+    "successor_features",
+    "take_actions",
+    "watkins_lambda",
+]

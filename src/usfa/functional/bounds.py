@@ -1,0 +1,67 @@
+"""Proposition 1: how far the GPI policy can be from the optimum, term by term and per z."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from usfa.functional.exact import TabularMDP, effective_horizon
+
+__all__ = ["GpiBound", "dual_norm", "gpi_bound"]
+
+Norm = Literal["1", "2", "inf"]
+_DUAL: dict[Norm, Norm] = {"1": "inf", "2": "2", "inf": "1"}
+
+
+def dual_norm(norm: Norm) -> Norm:
+    """The norm ‖·‖_* with |x·y| ≤ ‖x‖ ‖y‖_*."""
+    return _DUAL[norm]
+
+
+@dataclass(frozen=True)
+class GpiBound:
+    """‖Q*_w' - Q^π_w'‖_∞ ≤ distance_term + approximation_term."""
+
+    delta_d: Tensor  # [..., N]  δ_d(z) = ‖w' - z‖_*
+    delta_psi: Tensor  # [..., N]  δ_ψ(z) = max_{s,a} ‖ψ^{π_z} - ψ̃(s,a,z)‖
+    distance_term: Tensor  # [...]     2H min_z ‖φ‖ δ_d(z)
+    approximation_term: Tensor  # [...]     2H ‖w'‖_* max_z δ_ψ(z)
+    printed_approximation_term: Tensor  # [...]  ‖w'‖_* max_z δ_ψ(z), as printed in the paper: not a bound
+
+    @property
+    def total(self) -> Tensor:
+        """The bound, with the factor on both terms (Barreto et al. 2017, Theorem 2)."""
+        return self.distance_term + self.approximation_term
+
+    @property
+    def printed(self) -> Tensor:
+        """Proposition 1 as printed, with the factor on the first term only; false in general."""
+        return self.distance_term + self.printed_approximation_term
+
+
+def gpi_bound(mdp: TabularMDP, w: Tensor, z: Tensor, psi: Tensor, psi_tilde: Tensor, norm: Norm = "2") -> GpiBound:
+    """Both terms of Proposition 1 for the GPI policy over C on task w'.
+
+    The factor 2/(1-γ) is written 2H with the effective horizon H, which also covers episodes without discount
+    (docs/paper-to-code.md has the proof). ‖φ‖ is the largest norm of any possible transition's features, and tasks
+    are measured in its dual norm, so that |φ·(w'-z)| ≤ ‖φ‖ ‖w'-z‖_*.
+
+    Args:
+        mdp: the environment.
+        w: [..., D], the tasks w'.
+        z: [..., N, D], the candidate set C of each.
+        psi: [..., N, S, A, D], exact successor features of the optimal policy of each z.
+        psi_tilde: [..., N, S, A, D], the approximation that GPI acts on.
+        norm: the norm of features; tasks get its dual.
+    """
+    factor = 2 * effective_horizon(mdp)
+    order, dual = float(norm), float(dual_norm(norm))
+    phi_norm = torch.linalg.vector_norm(mdp.possible_phi, ord=order, dim=-1).amax()
+    delta_d = torch.linalg.vector_norm(w[..., None, :] - z, ord=dual, dim=-1)
+    error = torch.linalg.vector_norm(psi - psi_tilde, ord=order, dim=-1)  # [..., N, S, A]
+    delta_psi = error.masked_fill(~mdp.legal, 0.0).amax(dim=(-2, -1))
+    printed = torch.linalg.vector_norm(w, ord=dual, dim=-1) * delta_psi.amax(dim=-1)
+    return GpiBound(delta_d, delta_psi, factor * phi_norm * delta_d.amin(dim=-1), factor * printed, printed)

@@ -1,0 +1,171 @@
+"""Finite MDPs solved exactly: the known optima that everything learned is measured against.
+
+Every solver is batched: a leading axis K of tasks or policies runs through all of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from usfa.errors import InputError
+from usfa.functional.successor import gpi, greedy_actions, mask_illegal
+
+__all__ = [
+    "TabularMDP",
+    "effective_horizon",
+    "gpi_policy",
+    "optimal_policy",
+    "optimal_return",
+    "optimal_values",
+    "policy_return",
+    "policy_values",
+    "successor_features",
+]
+
+
+@dataclass(frozen=True)
+class TabularMDP:
+    """An MDP without its reward: r_w(s,a,s') = φ(s,a,s')·w, Eq. 1. Termination is discount 0."""
+
+    transition: Tensor  # [S, A, S]     p(s'|s,a)
+    phi: Tensor  # [S, A, S, D]  φ(s,a,s')
+    discount: Tensor  # [S, A, S]     γ, and 0 where s' ends the episode
+    legal: Tensor  # [S, A]        which actions exist in a state
+    start: Tensor  # [S]           distribution of the first state
+
+    def __post_init__(self) -> None:
+        states, actions, _, features = self.phi.shape
+        expected = {
+            "transition": (states, actions, states),
+            "phi": (states, actions, states, features),
+            "discount": (states, actions, states),
+            "legal": (states, actions),
+            "start": (states,),
+        }
+        for name, shape in expected.items():
+            found = tuple(getattr(self, name).shape)
+            if found != shape:
+                raise InputError(f"The MDP's {name} has shape {found}; its phi asks for {shape}.")
+        for name, total in {"transition": self.transition.sum(-1)[self.legal], "start": self.start.sum()}.items():
+            if not torch.allclose(total, torch.ones_like(total)):
+                raise InputError(f"The MDP's {name} probabilities sum to {total.min():g}, expected 1.")
+        if not self.legal.any(dim=-1).all():
+            raise InputError("The MDP has a state without a legal action; every state needs one.")
+
+    @property
+    def states(self) -> int:
+        return self.phi.shape[0]
+
+    @property
+    def actions(self) -> int:
+        return self.phi.shape[1]
+
+    @property
+    def features(self) -> int:
+        return self.phi.shape[3]
+
+    @property
+    def expected_phi(self) -> Tensor:
+        """E[φ | s,a], [S, A, D]."""
+        return torch.einsum("sat,satd->sad", self.transition, self.phi)
+
+    @property
+    def continuation(self) -> Tensor:
+        """γ(s,a,s') p(s'|s,a), [S, A, S]: what multiplies the value of the next state."""
+        return self.discount * self.transition
+
+    @property
+    def possible_phi(self) -> Tensor:
+        """φ of every transition that can happen, [transitions, D]."""
+        return self.phi[(self.transition > 0) & self.legal[:, :, None]]
+
+
+def optimal_values(mdp: TabularMDP, w: Tensor, tolerance: float = 1e-12, sweeps: int = 100_000) -> Tensor:
+    """Q*_w by value iteration, for every task at once: [..., D] -> [..., S, A], -inf where illegal.
+
+    Raises InputError where no finite optimum exists or `sweeps` are not enough (γ = 1 with a rewarding loop).
+    """
+    reward = torch.einsum("sad,...d->...sa", mdp.expected_phi, w.to(mdp.phi))
+    return _iterate_values(mdp, mask_illegal(reward, mdp.legal), tolerance, sweeps)
+
+
+def _iterate_values(mdp: TabularMDP, reward: Tensor, tolerance: float, sweeps: int) -> Tensor:
+    values = torch.zeros_like(reward[..., 0])
+    for _ in range(sweeps):
+        q = reward + torch.einsum("sat,...t->...sa", mdp.continuation, values)
+        previous, values = values, q.amax(dim=-1)
+        if (values - previous).abs().amax() <= tolerance * (1 + values.abs().amax()):
+            return q
+    raise InputError(
+        f"Value iteration has not converged after {sweeps} sweeps; expected a discount below 1 or episodes that end."
+    )
+
+
+def optimal_policy(mdp: TabularMDP, w: Tensor, margin: float = 1e-9) -> Tensor:
+    """π_w(s): the lowest action within `margin` of max_a Q*_w(s,a); [..., D] -> [..., S].
+
+    The margin makes ties a matter of the rule, not of the last bit of a float.
+    """
+    q = optimal_values(mdp, w)
+    best = q.amax(dim=-1, keepdim=True)
+    return (q >= best - margin).to(torch.int8).argmax(dim=-1)
+
+
+def successor_features(mdp: TabularMDP, policy: Tensor) -> Tensor:
+    """ψ^π by one linear solve, Eq. 2: ψ(s,a) = E[φ + γ ψ(s',π(s'))]; policies [..., S] -> [..., S, A, D]."""
+    at_states = _solve(mdp, policy, mdp.expected_phi)
+    return mdp.expected_phi + torch.einsum("sat,...td->...sad", mdp.continuation, at_states)
+
+
+def policy_values(mdp: TabularMDP, policy: Tensor, w: Tensor) -> Tensor:
+    """Q^π_w, without the detour over ψ: policies [..., S] and tasks [..., D] -> [..., S, A]."""
+    reward = torch.einsum("sad,...d->...sa", mdp.expected_phi, w.to(mdp.phi))[..., None]
+    at_states = _solve(mdp, policy, reward)
+    return (reward + torch.einsum("sat,...td->...sad", mdp.continuation, at_states)).squeeze(-1)
+
+
+def policy_return(mdp: TabularMDP, policy: Tensor, w: Tensor) -> Tensor:
+    """The exact return of policies [..., S] on tasks [..., D], from the start -> [...]."""
+    q = policy_values(mdp, policy, w)
+    chosen = torch.nn.functional.one_hot(policy, mdp.actions).to(q)
+    return torch.einsum("...sa,...sa,s->...", q, chosen, mdp.start)
+
+
+def optimal_return(mdp: TabularMDP, w: Tensor) -> Tensor:
+    """The return of an optimal policy on tasks [..., D], from the start -> [...]."""
+    return torch.einsum("...s,s->...", optimal_values(mdp, w).amax(dim=-1), mdp.start)
+
+
+def _solve(mdp: TabularMDP, policy: Tensor, cumulant: Tensor) -> Tensor:
+    """v = c_π + P_π v for the cumulants c [..., S, A, D] -> [..., S, D]."""
+    rows = torch.arange(mdp.states)
+    if not mdp.legal[rows, policy].all():
+        raise InputError("The policy takes an action that is not legal in its state.")
+    p_pi = mdp.continuation[rows, policy]
+    chosen = torch.nn.functional.one_hot(policy, mdp.actions).to(cumulant)
+    c_pi = torch.einsum("...sad,...sa->...sd", cumulant, chosen)
+    try:
+        return torch.linalg.solve(torch.eye(mdp.states).to(p_pi) - p_pi, c_pi)
+    except torch.linalg.LinAlgError as error:
+        raise InputError(
+            "The policy's value is not defined: without discount it never ends; expected a discount below 1."
+        ) from error
+
+
+def gpi_policy(mdp: TabularMDP, psi: Tensor, w: Tensor) -> Tensor:
+    """The GPI policy in every state from tables ψ [..., N, S, A, D] on task w [..., D] -> [..., S]."""
+    per_state = psi.movedim(-4, -3)  # [..., S, N, A, D]
+    return gpi(per_state, w[..., None, :].to(psi), mdp.legal).action
+
+
+def effective_horizon(mdp: TabularMDP) -> float:
+    """H: the largest expected discounted number of steps of any policy from any state.
+
+    1/(1-γ) when nothing terminates, and finite for episodes without discount: the two states of the Trip MDP
+    have H = 2. It stands wherever the paper writes 1/(1-γ).
+    """
+    one_per_step = mask_illegal(torch.ones_like(mdp.expected_phi[..., 0]), mdp.legal)
+    return float(_iterate_values(mdp, one_per_step, tolerance=1e-12, sweeps=100_000).max())

@@ -1,0 +1,45 @@
+"""One backward recursion for every return: vectors, one step, n steps and Watkins' Q(λ) per policy."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+__all__ = ["lambda_return", "watkins_lambda"]
+
+
+def lambda_return(phi_t: Tensor, discount_t: Tensor, v_t: Tensor, lambda_t: Tensor | float) -> Tensor:
+    """G_{t-1} = φ_t + γ_t [(1-λ_t) v_t + λ_t G_t], backwards from G_T = v_T.
+
+    λ_t chooses the return and nothing else does: 0 everywhere is one step, 1 everywhere bootstraps only at the end
+    of the trajectory, :func:`watkins_lambda` cuts per policy.
+
+    Args:
+        phi_t: [T, ...], what is summed: features [T,B,1,D], or rewards.
+        discount_t: [T, ...], γ, and 0 where the transition terminates.
+        v_t: [T, ...], the value of the destination state: [T,B,N,D].
+        lambda_t: [T, ...] or a number; its last entry has no effect.
+
+    All arguments broadcast against each other. Returns the T targets for ψ(s_{t-1}, a_{t-1}).
+    """
+    lambda_t = torch.as_tensor(lambda_t, dtype=v_t.dtype, device=v_t.device)
+    phi_t, discount_t, v_t, lambda_t = torch.broadcast_tensors(phi_t, discount_t, v_t, lambda_t)
+    g_t = v_t[-1]
+    returns = []
+    for t in reversed(range(len(v_t))):
+        g_t = phi_t[t] + discount_t[t] * ((1 - lambda_t[t]) * v_t[t] + lambda_t[t] * g_t)
+        returns.append(g_t)
+    return torch.stack(returns[::-1])
+
+
+def watkins_lambda(lambda_: float, action_t: Tensor, greedy_t: Tensor) -> Tensor:
+    """λ_t = λ·1[a_t = a*_t]: the trace of policy z is cut where the behaviour leaves it (Watkins 1989).
+
+    Args:
+        lambda_: λ.
+        action_t: [T, B], taken at the destination states.
+        greedy_t: [T, B, N], what each policy would have done there: argmax_b ψ(s_t,b,z)·z.
+
+    Returns: [T, B, N].
+    """
+    return lambda_ * (action_t[..., None] == greedy_t).to(torch.get_default_dtype())

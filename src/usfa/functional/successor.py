@@ -1,0 +1,76 @@
+"""From successor features to actions: Q = ψ·w, greedy actions and generalised policy improvement."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+__all__ = ["Gpi", "gpi", "greedy_actions", "mask_illegal", "policy_actions", "q_values", "take_actions"]
+
+
+class Gpi(NamedTuple):
+    """What generalised policy improvement decides, and on whose word."""
+
+    action: Tensor  # [...]      argmax_a max_z Q(s,a,z)
+    policy: Tensor  # [...]      index in C of the z whose value made that action the best
+    q_max: Tensor  # [..., A]   max_z Q(s,a,z); -inf where illegal
+
+
+def q_values(psi: Tensor, w: Tensor) -> Tensor:
+    """Q(s,a,w,z) = ψ(s,a,z)·w: the value of every policy z on task w, Section 3.1.
+
+    Args:
+        psi: [..., N, A, D].
+        w: [..., D].
+
+    Returns: [..., N, A].
+    """
+    return torch.einsum("...nad,...d->...na", psi, w)
+
+
+def mask_illegal(q: Tensor, legal: Tensor | None) -> Tensor:
+    """Q with -inf where an action is illegal; `legal` [..., A] broadcasts against `q`, None allows everything."""
+    return q if legal is None else q.masked_fill(~legal, -torch.inf)
+
+
+def greedy_actions(q: Tensor, legal: Tensor | None = None) -> Tensor:
+    """argmax_a q(a) over the last axis; ties go to the lowest index."""
+    return mask_illegal(q, legal).argmax(dim=-1)
+
+
+def policy_actions(psi: Tensor, z: Tensor, legal: Tensor | None = None) -> Tensor:
+    """π_z(s) = argmax_b ψ(s,b,z)·z: what every policy does by its own lights, not by the task's.
+
+    Args:
+        psi: [..., N, A, D].
+        z: [..., N, D].
+        legal: [..., A] or None.
+
+    Returns: [..., N].
+    """
+    own_q = torch.einsum("...nad,...nd->...na", psi, z)
+    return greedy_actions(own_q, None if legal is None else legal[..., None, :])
+
+
+def gpi(psi: Tensor, w: Tensor, legal: Tensor | None = None) -> Gpi:
+    """π(s) = argmax_a max_{z∈C} ψ(s,a,z)·w: generalised policy improvement, Section 3.1.
+
+    Ties go to the lowest action, then to the lowest policy.
+
+    Args:
+        psi: [..., N, A, D], the successor features of the N policies in C.
+        w: [..., D].
+        legal: [..., A] or None.
+    """
+    q = q_values(psi, w)
+    q_max = mask_illegal(q.amax(dim=-2), legal)
+    action = q_max.argmax(dim=-1)
+    of_action = torch.take_along_dim(q, action[..., None, None], dim=-1).squeeze(-1)
+    return Gpi(action, of_action.argmax(dim=-1), q_max)
+
+
+def take_actions(psi: Tensor, action: Tensor) -> Tensor:
+    """ψ(s, a_n, z_n): [..., N, A, D] and an action per policy [..., N] -> [..., N, D]."""
+    return torch.take_along_dim(psi, action[..., None, None], dim=-2).squeeze(-2)

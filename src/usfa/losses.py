@@ -1,0 +1,45 @@
+"""Temporal-difference errors of many policies from one trajectory."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from usfa.functional import lambda_return, take_actions, watkins_lambda
+from usfa.trajectory import Trajectory, is_seam
+
+__all__ = ["squared_td", "td_errors"]
+
+
+def td_errors(psi: Tensor, greedy: Tensor, cumulant: Tensor, trajectory: Trajectory, lambda_: float) -> Tensor:
+    """G_{t-1}(z) - ψ(s_{t-1}, a_{t-1}, z) for every policy z: Eq. 6 with Watkins' Q(λ) in place of n steps.
+
+    Successor features are the general case; a UVFA is D = 1 with the rewards φ·w as cumulant.
+
+    Args:
+        psi: [T+1, B, N, A, D], with gradient at the source states; targets are detached here.
+        greedy: [T+1, B, N], the action of each policy: argmax_b ψ(s,b,z)·z.
+        cumulant: [T, B, 1 or N, D], what ψ predicts the sum of.
+        trajectory: actions, discounts and episode starts.
+        lambda_: λ; 0 gives one-step targets.
+
+    Returns: [T, B, N, D], zero at seams.
+    """
+    seam = is_seam(trajectory)
+    v_t = take_actions(psi[1:].detach(), greedy[1:])
+    # The action at the last state is not known here, and λ_T has no effect.
+    lambda_t = watkins_lambda(lambda_, _shift(trajectory.action), greedy[1:]) * ~_shift(seam)[..., None]
+    target = lambda_return(cumulant, trajectory.discount[..., None, None], v_t, lambda_t[..., None])
+    policies = psi.shape[2]
+    taken = trajectory.action[..., None].expand(*trajectory.action.shape, policies)
+    return (target - take_actions(psi[:-1], taken)) * ~seam[..., None, None]
+
+
+def _shift(x_tm1: Tensor) -> Tensor:
+    """What was recorded at source states, seen from the destination states; the last row is repeated."""
+    return torch.cat([x_tm1[1:], x_tm1[-1:]])
+
+
+def squared_td(errors: Tensor) -> Tensor:
+    """½ Σ_D δ², the mean over T, B and N."""
+    return 0.5 * errors.square().sum(dim=-1).mean()

@@ -1,0 +1,16 @@
+"""Networks as descriptions: modules say how to compute, parameters travel beside them as a dict of tensors."""
+
+from usfa.networks.parameters import Parameters, initial_parameters, parameter_count
+from usfa.networks.runs import over_runs, select_run, stack_runs
+from usfa.networks.universal import NetworkConfig, UniversalNetwork
+
+__all__ = [
+    "NetworkConfig",
+    "Parameters",
+    "UniversalNetwork",
+    "initial_parameters",
+    "over_runs",
+    "parameter_count",
+    "select_run",
+    "stack_runs",
+]

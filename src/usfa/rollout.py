@@ -1,0 +1,117 @@
+"""Environments + agent -> Trajectory, for R training runs side by side with B environments each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from usfa.agents import Agent
+from usfa.environments import EnvironmentBatch
+from usfa.networks import Parameters, over_runs
+from usfa.trajectory import CoreState, Trajectory
+
+__all__ = ["Collected", "Rollout", "epsilon_greedy"]
+
+
+class Collected(NamedTuple):
+    """A trajectory with an axis R in front of everything, and what it cost."""
+
+    trajectory: Trajectory
+    frames: NDArray[np.int64]  # [R]     real steps; seams do not count
+    episodes: NDArray[np.int64]  # [R]     episodes that ended
+    episode_phi: NDArray[np.float64]  # [K, D]  Σφ of each of them
+
+
+class Rollout:
+    """Collects trajectories of T steps; each opens where the one before ended.
+
+    The buffers are reused: a trajectory is valid until the next call of :meth:`collect`.
+    """
+
+    def __init__(self, agent: Agent, batch: EnvironmentBatch, runs: int, length: int) -> None:
+        self.batch = batch
+        self.shape = (runs, len(batch) // runs)
+        self._act = over_runs(agent.act, runs)
+        self._core_state = tuple(x.expand(runs, *x.shape) for x in agent.initial_state(self.shape[1]))
+        self._observation = self._buffer(length + 1, batch.observation)
+        self._legal = self._buffer(length + 1, batch.legal)
+        self._first = self._buffer(length + 1, batch.first)
+        self._action = self._buffer(length, np.zeros(len(batch), np.int64))
+        self._phi = self._buffer(length, np.zeros((len(batch), batch.features), np.float32))
+        self._discount = self._buffer(length, np.zeros(len(batch), np.float32))
+
+    def _buffer(self, length: int, like: NDArray[Any]) -> NDArray[Any]:
+        runs, batch = self.shape
+        return np.zeros((runs, length, batch, *like.shape[1:]), like.dtype)
+
+    @torch.no_grad()
+    def collect(
+        self, parameters: Parameters, w: Tensor, z: Tensor, epsilon: float, rngs: Sequence[np.random.Generator]
+    ) -> Collected:
+        """Act ε-greedily on the tasks w [R, B, D] by GPI over the policies z [R, B, N, D]."""
+        core_state = self._core_state
+        frames = np.zeros(self.shape[0], np.int64)
+        episodes = np.zeros(self.shape[0], np.int64)
+        episode_phi = []
+        self._observe(0)
+        for t in range(self._action.shape[1]):
+            greedy, self._core_state = self._act(parameters, *self._present(t), self._core_state, w, z)
+            action = epsilon_greedy(greedy.numpy(), self._legal[:, t], epsilon, rngs)
+            step = self.batch.step(action.reshape(-1))
+            self._action[:, t] = action
+            self._phi[:, t] = step.phi.reshape(*self.shape, -1)
+            self._discount[:, t] = step.discount.reshape(self.shape)
+            self._observe(t + 1)
+            frames += step.real.reshape(self.shape).sum(axis=1)
+            episodes += step.ended.reshape(self.shape).sum(axis=1)
+            episode_phi.append(step.episode_phi[step.ended])
+        return Collected(self._trajectory(w, core_state), frames, episodes, np.concatenate(episode_phi))
+
+    def _observe(self, t: int) -> None:
+        self._observation[:, t] = self.batch.observation.reshape(self._observation[:, t].shape)
+        self._legal[:, t] = self.batch.legal.reshape(self._legal[:, t].shape)
+        self._first[:, t] = self.batch.first.reshape(self.shape)
+
+    def _present(self, t: int) -> tuple[Tensor, Tensor, Tensor]:
+        return (
+            torch.from_numpy(self._observation[:, t]),
+            torch.from_numpy(self._legal[:, t]),
+            torch.from_numpy(self._first[:, t]),
+        )
+
+    def _trajectory(self, w: Tensor, core_state: CoreState) -> Trajectory:
+        return Trajectory(
+            observation=torch.from_numpy(self._observation),
+            legal=torch.from_numpy(self._legal),
+            first=torch.from_numpy(self._first),
+            action=torch.from_numpy(self._action),
+            phi=torch.from_numpy(self._phi),
+            discount=torch.from_numpy(self._discount),
+            w=w,
+            core_state=core_state,
+        )
+
+
+def epsilon_greedy(
+    greedy: NDArray[np.int64],
+    legal: NDArray[np.bool_],
+    epsilon: float,
+    rngs: Sequence[np.random.Generator],
+) -> NDArray[np.int64]:
+    """With probability ε a uniformly random legal action instead of the greedy one.
+
+    Args:
+        greedy: [R, B].
+        legal: [R, B, A].
+        epsilon: ε.
+        rngs: one generator per run, so that a run does not depend on its neighbours.
+    """
+    _, batch, actions = legal.shape
+    draws = np.stack([rng.random((batch, 1 + actions)) for rng in rngs])
+    random = np.where(legal, draws[..., 1:], -1.0).argmax(axis=-1)
+    return np.where(draws[..., 0] < epsilon, random, greedy)

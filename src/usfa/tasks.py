@@ -1,0 +1,289 @@
+"""Tasks w, policies z and candidate sets C: how people write them, the paper's sets, and the distributions D_z."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from usfa.errors import InputError, unknown_name
+
+__all__ = [
+    "CANDIDATE_SETS",
+    "TASK_SETS",
+    "Box",
+    "Gaussian",
+    "OwnTask",
+    "Points",
+    "PolicySampler",
+    "Simplex",
+    "candidate_set",
+    "format_task",
+    "parse_sampler",
+    "parse_task",
+    "parse_tasks",
+    "task_set",
+]
+
+Array = NDArray[np.float64]
+
+_SHORTHAND = re.compile(r"(?:-?\d)+")
+
+
+# --- how people write tasks -------------------------------------------------------------------------------------------
+
+
+def parse_task(task: str | ArrayLike, features: int | None = None) -> Array:
+    """A task vector [D] from numbers, from "1,-1,0,0", or from the paper's shorthand "1-100".
+
+    Args:
+        task: the vector or its text.
+        features: D, when it is known; another length is refused.
+    """
+    w = _parse_text(task, features) if isinstance(task, str) else _as_vector(task)
+    if not np.isfinite(w).all():
+        raise InputError(f"Task {_shown(task)} holds NaN or infinity; expected finite numbers.")
+    if features is not None and len(w) != features:
+        raise InputError(f"Task {_shown(task)} has {len(w)} entries; expected {features}, one per feature.")
+    return w
+
+
+def _as_vector(task: ArrayLike) -> Array:
+    try:
+        w = np.asarray(task, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"Task {_shown(task)} is not a vector of numbers, such as [1, -1, 0, 0].") from None
+    if w.ndim != 1 or not w.size:
+        raise InputError(f"Task {_shown(task)} has shape {w.shape}; expected a vector, such as [1, -1, 0, 0].")
+    return w
+
+
+def _parse_text(text: str, features: int | None) -> Array:
+    stripped = text.strip().removeprefix("[").removesuffix("]").strip()
+    if features != 1 and _SHORTHAND.fullmatch(stripped):
+        return np.array([float(digit) for digit in re.findall(r"-?\d", stripped)])
+    try:
+        return np.array([float(entry) for entry in stripped.split(",")])
+    except ValueError:
+        raise InputError(f"Task {text!r} is not a vector; expected numbers as in '1,-1,0,0' or '1-100'.") from None
+
+
+def _shown(task: object) -> str:
+    text = repr(task) if isinstance(task, str) else str(task)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def parse_tasks(tasks: str | ArrayLike, features: int | None = None) -> Array:
+    """Several tasks [K, D]: the name of a set in TASK_SETS, texts divided by ";", or numbers."""
+    if isinstance(tasks, str):
+        if tasks in TASK_SETS:
+            return _stack([parse_task(w, features) for w in task_set(tasks)])
+        if re.fullmatch(r"[A-Za-z][\w-]*", tasks) and tasks.lower() not in {"nan", "inf", "infinity"}:
+            raise unknown_name("task set", tasks, TASK_SETS)
+        return _stack([parse_task(part, features) for part in tasks.split(";")])
+    if not isinstance(tasks, Sequence | np.ndarray) or not len(tasks):
+        raise InputError(f"The tasks {_shown(tasks)} are not a list of vectors with at least one.")
+    return _stack([parse_task(w, features) for w in tasks])
+
+
+def _stack(tasks: list[Array]) -> Array:
+    lengths = sorted({len(w) for w in tasks})
+    if len(lengths) > 1:
+        raise InputError(f"The tasks have {lengths[0]} and {lengths[1]} entries; expected one length for all.")
+    return np.stack(tasks)
+
+
+def format_task(w: ArrayLike) -> str:
+    """The shortest text that :func:`parse_task` reads back exactly: "1-100" where it can, else "0.9,0.1"."""
+    entries = np.asarray(w, dtype=np.float64)
+    digits = np.rint(entries)
+    if len(entries) > 1 and (digits == entries).all() and (abs(digits) <= 9).all():
+        return "".join(str(int(digit)) for digit in digits)
+    return ",".join(str(int(x)) if x == int(x) else repr(float(x)) for x in entries)
+
+
+# --- the paper's sets -------------------------------------------------------------------------------------------------
+
+_QUARTER = np.pi * np.arange(51) / 100
+
+TASK_SETS: dict[str, Array] = {
+    "trip-train": np.array([[1.0, 0.0], [0.0, 1.0]]),
+    "trip-directions": np.stack([np.cos(_QUARTER), np.sin(_QUARTER)], axis=-1),
+    "trip-diagonal": np.repeat(np.arange(51)[:, None] / 50, 2, axis=1),
+    "one-state-train": np.array([[2.0], [1.0], [-1.0]]),
+    "room-train": np.eye(4),
+    "room-train-large": np.stack(
+        [parse_task(w) for w in ("1000", "0100", "0010", "0001", "1-100", "01-10", "001-1", "-1000")]
+    ),
+    "room-easy": np.array(
+        [[0, 0, 0.9, 0.1], [0, 0.9, 0, 0.1], [0, 0.7, 0.2, 0.1], [0, 0.1, -0.1, 0.8], [0, 0, -0.1, 1.0]]
+    ),
+    "room-hard": np.stack(
+        [parse_task(w) for w in ("1100", "0111", "1111", "-1-100", "-1100", "-1101", "-11-10", "-11-11")]
+    ),
+}
+"""The training sets M (…-train) and the test sets M' of Sections 4.1-4.3 and Appendices A, B and D, each [K, D]."""
+
+
+def task_set(name: str) -> Array:
+    """A copy of one of the paper's sets [K, D]."""
+    if name not in TASK_SETS:
+        raise unknown_name("task set", name, TASK_SETS)
+    return TASK_SETS[name].copy()
+
+
+# --- D_z: which policies are learned ----------------------------------------------------------------------------------
+
+
+class PolicySampler(Protocol):
+    """D_z(·|w): the distribution that the policies z are drawn from, given the current task."""
+
+    def sample(self, w: Array, n: int, rng: np.random.Generator) -> Array:
+        """n policies for each task: w [..., D] -> z [..., n, D]."""
+        ...
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """N(w, σI). σ is a variance, as in the paper's formula: σ = 0.1 is a standard deviation of √0.1 ≈ 0.32."""
+
+    variance: float
+
+    def sample(self, w: Array, n: int, rng: np.random.Generator) -> Array:
+        noise = rng.standard_normal((*w.shape[:-1], n, w.shape[-1]))
+        return w[..., None, :] + np.sqrt(self.variance) * noise
+
+
+@dataclass(frozen=True)
+class Box:
+    """U([low, high]^D), whatever the task."""
+
+    low: float
+    high: float
+
+    def sample(self, w: Array, n: int, rng: np.random.Generator) -> Array:
+        return rng.uniform(self.low, self.high, (*w.shape[:-1], n, w.shape[-1]))
+
+
+@dataclass(frozen=True)
+class Points:
+    """Point masses, whatever the task: every point once before any comes again, in random order."""
+
+    points: Array  # [K, D]
+
+    def sample(self, w: Array, n: int, rng: np.random.Generator) -> Array:
+        count = len(self.points)
+        order = rng.permuted(np.broadcast_to(np.arange(count), (*w.shape[:-1], count)), axis=-1)
+        return self.points[order[..., np.arange(n) % count]]
+
+
+@dataclass(frozen=True)
+class OwnTask:
+    """The point mass at the current task: z = w. What a UVFA trained on-policy learns about."""
+
+    def sample(self, w: Array, n: int, rng: np.random.Generator) -> Array:
+        return np.repeat(w[..., None, :], n, axis=-2)
+
+
+@dataclass(frozen=True)
+class Simplex:
+    """Uniform over the simplex: non-negative entries that sum to one, whatever the task."""
+
+    def sample(self, w: Array, n: int, rng: np.random.Generator) -> Array:
+        return rng.dirichlet(np.ones(w.shape[-1]), (*w.shape[:-1], n))
+
+
+_SAMPLERS = ("gaussian:VARIANCE", "box:LOW,HIGH", "simplex", "train", "task")
+
+
+def parse_sampler(text: str, training_tasks: Array) -> PolicySampler:
+    """D_z from its text: "gaussian:0.1", "box:0,1", "simplex", "train" (the points of M) or "task" (z = w)."""
+    kind, _, arguments = text.partition(":")
+    try:
+        numbers = [float(x) for x in arguments.split(",")] if arguments else []
+    except ValueError:
+        numbers = [float("nan")]
+    match kind, numbers:
+        case "gaussian", [variance] if 0 <= variance < np.inf:
+            return Gaussian(variance)
+        case "box", [low, high] if -np.inf < low < high < np.inf:
+            return Box(low, high)
+        case "simplex", []:
+            return Simplex()
+        case "train", []:
+            return Points(training_tasks)
+        case "task", []:
+            return OwnTask()
+    raise InputError(f"The policy distribution {text!r} is not one of {', '.join(_SAMPLERS)}.")
+
+
+# --- C: which policies GPI may trust ----------------------------------------------------------------------------------
+
+CANDIDATE_SETS: dict[str, str] = {
+    "task": "C = {w'}: only the policy of the task itself, as a UVFA would",
+    "train": "C = M: the policies of the training tasks, as SF&GPI would",
+    "train+task": "C = M ∪ {w'}: both",
+    "sample:N": "C = N policies drawn from D_z(·|w'), as random(5) in the paper's Trip MDP",
+}
+
+
+def candidate_set(
+    candidates: str | ArrayLike,
+    w: Array,
+    training_tasks: Array,
+    sampler: PolicySampler,
+    rng: np.random.Generator,
+) -> Array:
+    """C for each task: w [..., D] -> z [..., N, D].
+
+    Args:
+        candidates: a name ("task", "train", "train+task", "sample:30"), vectors as text ("1,0;0,1"), or an array
+            [N, D] that serves every task.
+        w: the tasks w'.
+        training_tasks: M, [K, D].
+        sampler: D_z, for "sample:N".
+        rng: for "sample:N".
+    """
+    own = w[..., None, :]
+    if not isinstance(candidates, str):
+        return _broadcast(_explicit(candidates, w.shape[-1]), w)
+    if candidates == "task":
+        return own
+    if candidates == "train":
+        return _broadcast(training_tasks, w)
+    if candidates == "train+task":
+        return np.concatenate([_broadcast(training_tasks, w), own], axis=-2)
+    if candidates.startswith("sample:"):
+        return sampler.sample(w, _sample_size(candidates), rng)
+    if any(character.isdigit() for character in candidates) and not candidates[:1].isalpha():
+        return _broadcast(_explicit(parse_tasks(candidates, w.shape[-1]), w.shape[-1]), w)
+    raise unknown_name("candidate set", candidates, CANDIDATE_SETS)
+
+
+def _explicit(candidates: ArrayLike, features: int) -> Array:
+    try:
+        z = np.asarray(candidates, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"The candidates {_shown(candidates)} are not an array of policies [N, {features}].") from None
+    if not z.size:
+        raise InputError("The candidate set is empty; expected at least one policy z.")
+    if z.ndim != 2 or z.shape[1] != features:
+        raise InputError(f"The candidates have shape {z.shape}; expected [N, {features}], a policy z per row.")
+    if not np.isfinite(z).all():
+        raise InputError("The candidates hold NaN or infinity; expected finite numbers.")
+    return z
+
+
+def _broadcast(z: Array, w: Array) -> Array:
+    return np.broadcast_to(z, (*w.shape[:-1], *z.shape))
+
+
+def _sample_size(candidates: str) -> int:
+    size = candidates.removeprefix("sample:")
+    if not size.isdecimal() or not 0 < int(size) <= 10_000:
+        raise InputError(f"The candidate set {candidates!r} needs a size from 1 to 10000, such as 'sample:30'.")
+    return int(size)

@@ -1,0 +1,37 @@
+"""The one record that travels from the environments to the loss."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from torch import Tensor
+
+__all__ = ["CoreState", "Trajectory", "is_seam"]
+
+CoreState = tuple[Tensor, ...]
+"""The recurrent state of a network, each tensor [B, ...]; empty for networks without memory."""
+
+
+class Trajectory(NamedTuple):
+    """T transitions of B environments. Time-major; runs that train side by side add an axis R in front.
+
+    Termination is discount 0, and the next observation opens the next episode. Truncation keeps γ, and the
+    observation it leads to is stored; the step from there to the next episode is a *seam*: it never happened.
+    """
+
+    observation: Tensor  # [T+1, B, ...]  float32, encoded
+    legal: Tensor  # [T+1, B, A]    bool
+    first: Tensor  # [T+1, B]       bool, the observation opens an episode
+    action: Tensor  # [T, B]         int64
+    phi: Tensor  # [T, B, D]      float32
+    discount: Tensor  # [T, B]         float32, γ or 0
+    w: Tensor  # [B, D]         float32, the task that was acted on
+    core_state: CoreState  # each [B, ...], the network's memory at t = 0
+
+
+def is_seam(trajectory: Trajectory) -> Tensor:
+    """Which of the T steps are seams, [T, B]: into a first observation without termination.
+
+    A seam carries no error, and no trace crosses it.
+    """
+    return trajectory.first[1:] & (trajectory.discount > 0)
