@@ -1,8 +1,8 @@
 """Zero-shot multitask reinforcement learning with universal successor features approximators.
 
-    agent = usfa.load("trip")                      # a shipped agent, or any run directory
-    policy = agent.policy(task=[0.7, 0.7])         # any real vector, negative entries included
-    action = policy(observation)
+agent = usfa.load("trip")                      # a shipped agent, or any run directory
+policy = agent.policy(task=[0.7, 0.7])         # any real vector, negative entries included
+action = policy(observation)
 """
 
 from usfa.agents import Policy, TrainedAgent

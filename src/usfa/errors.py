@@ -8,7 +8,7 @@ from collections.abc import Iterable
 __all__ = ["InputError", "unknown_name"]
 
 
-class InputError(ValueError):
+class InputError(Exception):
     """Bad input, told in one sentence that names the thing, the value and what was expected.
 
     The command line prints the sentence without a traceback and exits with code 2.

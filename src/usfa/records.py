@@ -37,6 +37,8 @@ def from_json(kind: type[Record], value: Any, source: str) -> Record:
 
 
 def _unknown_keys(given: Any, understood: Any) -> list[str]:
+    if isinstance(given, list | tuple) and isinstance(understood, list | tuple):
+        return [name for pair in zip(given, understood, strict=True) for name in _unknown_keys(*pair)]
     if not (isinstance(given, dict) and isinstance(understood, dict)):
         return []
     unknown = [key for key in given if key not in understood]

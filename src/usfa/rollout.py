@@ -51,7 +51,12 @@ class Rollout:
 
     @torch.no_grad()
     def collect(
-        self, parameters: Parameters, w: Tensor, z: Tensor, epsilon: float, rngs: Sequence[np.random.Generator]
+        self,
+        parameters: Parameters,
+        w: Tensor,
+        z: Tensor,
+        epsilon: float,
+        rngs: Sequence[np.random.Generator],
     ) -> Collected:
         """Act ε-greedily on the tasks w [R, B, D] by GPI over the policies z [R, B, N, D]."""
         core_state = self._core_state

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -34,7 +33,7 @@ Array = NDArray[np.float64]
 _SHORTHAND = re.compile(r"(?:-?\d)+")
 
 
-# --- how people write tasks -------------------------------------------------------------------------------------------
+# --- how people write tasks ---
 
 
 def parse_task(task: str | ArrayLike, features: int | None = None) -> Array:
@@ -85,9 +84,13 @@ def parse_tasks(tasks: str | ArrayLike, features: int | None = None) -> Array:
         if re.fullmatch(r"[A-Za-z][\w-]*", tasks) and tasks.lower() not in {"nan", "inf", "infinity"}:
             raise unknown_name("task set", tasks, TASK_SETS)
         return _stack([parse_task(part, features) for part in tasks.split(";")])
-    if not isinstance(tasks, Sequence | np.ndarray) or not len(tasks):
+    try:
+        rows = [parse_task(w, features) for w in tasks]  # type: ignore[union-attr]
+    except TypeError:
+        rows = []
+    if not rows:
         raise InputError(f"The tasks {_shown(tasks)} are not a list of vectors with at least one.")
-    return _stack([parse_task(w, features) for w in tasks])
+    return _stack(rows)
 
 
 def _stack(tasks: list[Array]) -> Array:
@@ -103,10 +106,12 @@ def format_task(w: ArrayLike) -> str:
     digits = np.rint(entries)
     if len(entries) > 1 and (digits == entries).all() and (abs(digits) <= 9).all():
         return "".join(str(int(digit)) for digit in digits)
+    if len(entries) == 1 and abs(entries[0]) > 9:
+        return repr(float(entries[0]))  # "10" would read as the shorthand for [1, 0]
     return ",".join(str(int(x)) if x == int(x) else repr(float(x)) for x in entries)
 
 
-# --- the paper's sets -------------------------------------------------------------------------------------------------
+# --- the paper's sets ---
 
 _QUARTER = np.pi * np.arange(51) / 100
 
@@ -136,7 +141,7 @@ def task_set(name: str) -> Array:
     return TASK_SETS[name].copy()
 
 
-# --- D_z: which policies are learned ----------------------------------------------------------------------------------
+# --- D_z: which policies are learned ---
 
 
 class PolicySampler(Protocol):
@@ -221,7 +226,7 @@ def parse_sampler(text: str, training_tasks: Array) -> PolicySampler:
     raise InputError(f"The policy distribution {text!r} is not one of {', '.join(_SAMPLERS)}.")
 
 
-# --- C: which policies GPI may trust ----------------------------------------------------------------------------------
+# --- C: which policies GPI may trust ---
 
 CANDIDATE_SETS: dict[str, str] = {
     "task": "C = {w'}: only the policy of the task itself, as a UVFA would",

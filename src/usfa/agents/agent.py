@@ -37,7 +37,13 @@ class Actor(ABC):
 
     @abstractmethod
     def q_values(
-        self, parameters: Parameters, observation: Tensor, first: Tensor, core_state: CoreState, w: Tensor, z: Tensor
+        self,
+        parameters: Parameters,
+        observation: Tensor,
+        first: Tensor,
+        core_state: CoreState,
+        w: Tensor,
+        z: Tensor,
     ) -> tuple[Tensor, CoreState]:
         """What each action is worth on task w, [B, A], by the best of the policies z.
 

@@ -25,7 +25,13 @@ class SfGpiTables(Actor):
         self.spec = spec
 
     def q_values(
-        self, parameters: Parameters, observation: Tensor, first: Tensor, core_state: CoreState, w: Tensor, z: Tensor
+        self,
+        parameters: Parameters,
+        observation: Tensor,
+        first: Tensor,
+        core_state: CoreState,
+        w: Tensor,
+        z: Tensor,
     ) -> tuple[Tensor, CoreState]:
         """max_{z∈C} ψ^{π_z}(s,a)·w, with one-hot observations [B, S]."""
         tables = parameters["psi"][self._rows(parameters["z"], z)]  # [B, N, S, A, D]

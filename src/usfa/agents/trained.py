@@ -5,6 +5,7 @@ An agent directory holds `config.json`, `weights.safetensors` and a model card, 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from usfa.agents.agent import Actor, AgentSpec
 from usfa.agents.catalogue import make_agent
 from usfa.agents.sf_gpi import SfGpiTables
+from usfa.agents.usfa import UsfaAgent
 from usfa.errors import InputError
 from usfa.files import read_json, sha256, write_atomically, write_json
 from usfa.functional import greedy_actions
@@ -47,9 +49,10 @@ class AgentFile:
     policies: str
     """D_z as text, see :func:`usfa.tasks.parse_sampler`."""
     seeds: tuple[int, ...]
-    about: str = ""
-    """How it was made; the model card opens with it."""
+    training: Mapping[str, Any] = field(default_factory=dict)
+    """The whole configuration that made it."""
     scores: Mapping[str, float] = field(default_factory=dict)
+    """What was measured after training, for the model card."""
 
     def actor(self) -> Actor:
         if self.kind == "sf-gpi-tables":
@@ -107,6 +110,19 @@ class TrainedAgent:
         single = encoded.ndim == len(self.file.spec.observation.shape)
         q = policy.q_values(torch.from_numpy(encoded[None] if single else encoded))
         result: NDArray[np.float32] = (q[0] if single else q).numpy()
+        return result
+
+    @torch.no_grad()
+    def successor_features(self, observation: object, z: ArrayLike) -> NDArray[np.float32]:
+        """ψ(s, ·, z): a batch of K observations and N policies [N, D] -> [K, N, A, D], each episode just begun."""
+        if not isinstance(self.actor, UsfaAgent):
+            raise InputError(f"A {self.file.kind} agent has no network of successor features; expected a USFA.")
+        encoded = torch.from_numpy(self.file.spec.observation.encode(observation))
+        policies = torch.from_numpy(np.array(z, np.float32)).expand(len(encoded), -1, -1)
+        first = torch.ones(1, len(encoded), dtype=torch.bool)
+        memory = self.actor.initial_state(len(encoded))
+        psi, _ = self.actor.unroll(self.parameters, encoded[None], first, memory, policies)
+        result: NDArray[np.float32] = psi[0].numpy()
         return result
 
     def policy(self, task: str | ArrayLike, candidates: Candidates | None = None, *, seed: int = 0) -> Policy:
@@ -181,13 +197,20 @@ def _model_card(file: AgentFile) -> str:
     scores = "".join(f"| {name} | {value:.5f} |\n" for name, value in file.scores.items())
     return f"""# {file.kind} agent for `{file.environment}`
 
-{file.about}
-
 * Training tasks M: {tasks}
 * Policies learned, D_z: `{file.policies}`; discount γ = {file.gamma:g}
-* Seeds in this file: {", ".join(str(seed) for seed in file.seeds)}
-* Use: `usfa.load(PATH).policy(task={list(file.training_tasks[0])})`; the weights are safetensors, nothing is unpickled.
-""" + (f"\n| measured | value |\n|---|---|\n{scores}" if scores else "")
+* Seeds in this file: {", ".join(str(seed) for seed in file.seeds)}; made by usfa {__version__}
+* Use: `usfa.load(PATH).policy(task={list(file.training_tasks[0])})`. The weights are safetensors, nothing is unpickled.
+
+| after training | mean over seeds and tasks |
+|---|---|
+{scores}
+## Training configuration
+
+```json
+{json.dumps(file.training, indent=2, ensure_ascii=False)}
+```
+"""
 
 
 def load_agent(directory: Path, seed: int | None = None) -> TrainedAgent:

@@ -24,7 +24,13 @@ class UsfaAgent(Agent):
         return spec.features
 
     def q_values(
-        self, parameters: Parameters, observation: Tensor, first: Tensor, core_state: CoreState, w: Tensor, z: Tensor
+        self,
+        parameters: Parameters,
+        observation: Tensor,
+        first: Tensor,
+        core_state: CoreState,
+        w: Tensor,
+        z: Tensor,
     ) -> tuple[Tensor, CoreState]:
         """max_{z∈C} ψ(s,a,z)·w, Eq. 4."""
         psi, core_state = self.unroll(parameters, observation[None], first[None], core_state, z)

@@ -25,7 +25,13 @@ class UvfaAgent(Agent):
         return 1
 
     def q_values(
-        self, parameters: Parameters, observation: Tensor, first: Tensor, core_state: CoreState, w: Tensor, z: Tensor
+        self,
+        parameters: Parameters,
+        observation: Tensor,
+        first: Tensor,
+        core_state: CoreState,
+        w: Tensor,
+        z: Tensor,
     ) -> tuple[Tensor, CoreState]:
         """Q(s,a,w); a UVFA knows no other policies, so that z has no say."""
         q, core_state = self.unroll(parameters, observation[None], first[None], core_state, w[:, None])

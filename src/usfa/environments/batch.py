@@ -45,6 +45,8 @@ class EnvironmentBatch:
     def __init__(self, envs: Sequence[Environment], gamma: float, seeds: Sequence[int]) -> None:
         if not envs or len(envs) != len(seeds):
             raise InputError(f"{len(envs)} environments came with {len(seeds)} seeds; expected as many, at least one.")
+        if not 0 < gamma <= 1:  # 0 would make a seam look like a termination
+            raise InputError(f"gamma is {gamma}; expected a number above 0, at most 1.")
         self.envs = list(envs)
         self.gamma = gamma
         self.spec = ObservationSpec.of(envs[0].observation_space)

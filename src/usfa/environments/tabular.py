@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -14,7 +14,7 @@ from usfa.functional import TabularMDP
 __all__ = ["TabularEnv"]
 
 
-class TabularEnv(gym.Env[int, int]):
+class TabularEnv(gym.Env[np.int64, np.int64]):
     """A finite MDP to act in.
 
     ## Observation
@@ -26,8 +26,6 @@ class TabularEnv(gym.Env[int, int]):
     ## Reward
     The vector φ(s,a,s') of shape [D], as in MO-Gymnasium (`reward_space`).
     """
-
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
 
     def __init__(self, mdp: TabularMDP, state_names: tuple[str, ...], action_names: tuple[str, ...]) -> None:
         self.mdp = mdp
@@ -47,23 +45,25 @@ class TabularEnv(gym.Env[int, int]):
         self._start = mdp.start.numpy().cumsum()
         self._state = 0
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.int64, dict[str, Any]]:
         super().reset(seed=seed)
         self._state = self._draw(self._start)
-        return self._state, self._info()
+        return np.int64(self._state), self._info()
 
-    def step(self, action: int) -> tuple[int, NDArray[np.float64], bool, bool, dict[str, Any]]:  # type: ignore[override]
+    def step(self, action: int | np.int64) -> tuple[np.int64, NDArray[np.float64], bool, bool, dict[str, Any]]:
         source = self._state
-        if not self._legal[source, action]:
+        if not 0 <= action < self.mdp.actions or not self._legal[source, action]:
             legal = ", ".join(f"{a} ({self.action_names[a]})" for a in np.flatnonzero(self._legal[source]))
             raise InputError(
-                f"Action {action} ({self.action_names[action]}) is not legal in state {self.state_names[source]}; "
-                f'expected one of {legal} (info["action_mask"]).'
+                f"Action {action} is not legal in state {self.state_names[source]}; expected one of {legal}, "
+                'as info["action_mask"] says.'
             )
         self._state = self._draw(self._successors[source, action])
         phi = self._phi[source, action, self._state].copy()
         terminated = not self._continues[source, action, self._state]
-        return self._state, phi, terminated, False, self._info()
+        return np.int64(self._state), phi, terminated, False, self._info()
 
     def get_state(self) -> dict[str, Any]:
         """Everything the next step depends on, JSON-ready, for exact resume."""
@@ -78,4 +78,4 @@ class TabularEnv(gym.Env[int, int]):
         return int(np.searchsorted(cumulative, self.np_random.random() * cumulative[-1], side="right"))
 
     def _info(self) -> dict[str, Any]:
-        return {"action_mask": self._legal[self._state].copy()}
+        return {"action_mask": self._legal[self._state].astype(np.int8)}

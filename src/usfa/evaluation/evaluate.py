@@ -92,9 +92,9 @@ def _episode_scores(
 
 
 def _task_rows(tasks: str | ArrayLike, features: int) -> NDArray[np.float64]:
-    if not isinstance(tasks, str) and np.ndim(tasks) == 1 and not isinstance(np.asarray(tasks).flat[0], str):
-        tasks = [tasks]
-    return parse_tasks(tasks, features)
+    array = np.asarray(tasks)
+    single = array.ndim == 1 and array.dtype.kind not in "OSU"
+    return parse_tasks(array[None] if single else tasks, features)
 
 
 def _named_candidates(

@@ -66,7 +66,7 @@ def write_scores(path: Path, scores: pd.DataFrame) -> None:
 
 def read_scores(path: Path) -> pd.DataFrame:
     """A table from :func:`write_scores`."""
-    texts = {name: str for name in ("agent", "candidates", "training_set", "policies", "task_set", "task")}
+    texts = dict.fromkeys(("agent", "candidates", "training_set", "policies", "task_set", "task"), str)
     try:
         scores = pd.read_csv(path, dtype=texts, float_precision="round_trip")
     except (OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Experiments: configurations, the paper's settings as presets, run directories, and the paper's sections end to end."""
+"""Experiments: configurations, presets with the paper's settings, run directories, whole sections of the paper."""
 
 from usfa.experiments.config import EvaluationConfig, TrainConfig
 from usfa.experiments.library import SHIPPED_AGENTS, load

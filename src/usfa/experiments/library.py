@@ -33,6 +33,9 @@ def load(path: str | os.PathLike[str], seed: int | None = None) -> TrainedAgent:
         raise unknown_name("agent or run directory", os.fspath(path), SHIPPED_AGENTS)
     if (directory / "weights.safetensors").exists():
         return load_agent(directory, seed)
+    if (directory / "runs").is_dir():
+        inside = ", ".join(str(run) for run in sorted((directory / "runs").iterdir()))
+        raise InputError(f"Directory {directory} holds several runs; expected one of {inside}.")
     run = RunDirectory(directory)
     run.config(TrainConfig)  # says what is wrong if this is not a run
     if not (run.agent / "config.json").exists():

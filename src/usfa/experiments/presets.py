@@ -15,12 +15,14 @@ _TRIP = TrainConfig(
     environment="trip",
     training_tasks="trip-train",
     # Section 4.1 gives n_z, D_z and γ. The rest was chosen on policies drawn from D_z, never on M' (docs/trip.md).
-    network=NetworkConfig(trunk=(64,), embedding=(32, 32), head=(128,)),
+    network=NetworkConfig(trunk=(64,), embedding=(32, 32), head=(64,)),
     learner=LearnerConfig(
         policies="box:0,1",
         policies_per_step=5,
         gamma=1.0,
-        epsilon=0.75,
+        epsilon=0.5,
+        reuse=15,
+        replay_capacity=2000,
         learning_rate=3e-3,
         budget=1000,
         budget_unit="episodes",
@@ -60,8 +62,14 @@ def _sf_gpi(config: TrainConfig) -> TrainConfig:
 
 PRESETS: dict[str, tuple[TrainConfig, str]] = {
     "trip-usfa": (_TRIP, "USFA on the Trip MDP, Section 4.1"),
-    "trip-uvfa": (_uvfa(_TRIP, "task", 1), "UVFA on the Trip MDP, learning each step for the task that made it"),
-    "trip-uvfa-off-policy": (_uvfa(_TRIP, "train", 2), "UVFA on the Trip MDP, learning each step for every task in M"),
+    "trip-uvfa": (
+        _uvfa(_TRIP, "task", 1),
+        "UVFA on the Trip MDP, learning each step for the task that made it",
+    ),
+    "trip-uvfa-off-policy": (
+        _uvfa(_TRIP, "train", 2),
+        "UVFA on the Trip MDP, learning each step for every task in M",
+    ),
     "trip-sf-gpi": (_sf_gpi(_TRIP), "learned SF&GPI on the Trip MDP"),
     "one-state-usfa": (_ONE_STATE, "USFA on the one-state MDP, Appendix A"),
     "one-state-uvfa": (_uvfa(_ONE_STATE, "train", 3), "UVFA on the one-state MDP, fitted to three tasks"),

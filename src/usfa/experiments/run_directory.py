@@ -1,11 +1,11 @@
 """The run directory: what a run leaves on disk, and how it is found again.
 
-    config.json      the resolved configuration, which can be given back
-    metrics.jsonl    a line for every few updates
-    checkpoints/     the state to resume from, and frozen snapshots
-    agent/           the trained agent: safetensors, config.json, model card
-    scores.csv       long form, one row per agent, candidates, seed, snapshot and task
-    figures/
+config.json      the resolved configuration, which can be given back
+metrics.jsonl    a line for every few updates
+checkpoints/     the state to resume from, and frozen snapshots
+agent/           the trained agent: safetensors, config.json, model card
+scores.csv       long form, one row per agent, candidates, seed, snapshot and task
+figures/
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
+import pandas as pd
 import torch
 from rich.console import Console
 from torch import Tensor
@@ -23,6 +24,7 @@ from usfa.experiments.progress import Interrupted, interruptible, progress_bar
 from usfa.experiments.run_directory import OnExisting, RunDirectory
 from usfa.experiments.snapshots import SnapshotWriter, score_snapshots
 from usfa.learners import Learner, Update
+from usfa.records import to_json
 
 __all__ = ["train"]
 
@@ -56,7 +58,8 @@ def train(
         learner = _learn(config, agent, run, console, label)
         with progress_bar(f"{label}: scoring snapshots", _scorings(config), "tables", console) as bar:
             scores = score_snapshots(config, agent, run, label, bar)
-    save_agent(run.agent, _agent_file(config, agent), {name: x.detach() for name, x in learner.parameters.items()})
+    parameters = {name: x.detach() for name, x in learner.parameters.items()}
+    save_agent(run.agent, _agent_file(config, agent, scores), parameters)
     write_scores(run.scores, scores)
     return run
 
@@ -167,8 +170,7 @@ def _scorings(config: TrainConfig) -> int:
     return len(config.milestones) * max(1, len(config.evaluation.tasks)) * len(config.evaluation.candidates)
 
 
-def _agent_file(config: TrainConfig, agent: Agent) -> AgentFile:
-    budget = f"{config.learner.budget} {config.learner.budget_unit}"
+def _agent_file(config: TrainConfig, agent: Agent, scores: pd.DataFrame) -> AgentFile:
     return AgentFile(
         kind=config.agent,
         spec=agent.spec,
@@ -179,8 +181,21 @@ def _agent_file(config: TrainConfig, agent: Agent) -> AgentFile:
         training_tasks=tuple(tuple(w) for w in config.tasks.tolist()),
         policies=config.learner.policies,
         seeds=config.seeds,
-        about=f"Trained for {budget} per seed by `usfa train`; the configuration is `../config.json`.",
+        training=to_json(config),
+        scores=_final_means(scores),
     )
+
+
+def _final_means(scores: pd.DataFrame) -> dict[str, float]:
+    """The mean score of the last snapshot, and its gap to the optimum where that is known."""
+    last = scores[scores.frames == scores.groupby("seed").frames.transform("max")]
+    means = {}
+    for (candidates, tasks), group in last.groupby(["candidates", "task_set"], sort=False):
+        where = f"C = {candidates}, tasks {tasks if len(tasks) <= 40 else tasks[:37] + '...'}"
+        means[f"score, {where}"] = float(group.score.mean())
+        if group.optimal.notna().all():
+            means[f"gap, {where}"] = float((group.optimal - group.score).mean())
+    return means
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
@@ -46,7 +47,7 @@ def method(agent: str, candidates: str) -> Method:
 @contextmanager
 def styled() -> Iterator[None]:
     """Draw inside of this."""
-    settings = {
+    settings: dict[Any, Any] = {
         "axes.grid": True,
         "axes.spines.right": False,
         "axes.spines.top": False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -44,7 +45,8 @@ def _draw_mdp(axes: Axes, places: int, cost: float) -> None:
         axes.add_patch(Circle(centre, 0.28, fill=False, lw=1.4))
         axes.text(*centre, name, ha="center", va="center")
     _arrow(axes, (0.28, 0), (1.52, 0), "black")
-    axes.text(0.9, -0.14, f"E  φ=[−{cost:g}, −{cost:g}]", ha="center", va="top", fontsize=7)
+    axes.text(0.9, 0.1, "E", ha="center", va="bottom", fontsize=8)
+    axes.text(0.9, -0.1, f"φ=[−{cost:g},\n−{cost:g}]", ha="center", va="top", fontsize=8)
     for label, phi, end in (("C", "[1, 0]", (0.0, 1.75)), ("F", "[0, 1]", (0.0, -1.75))):
         _arrow(axes, (0, np.sign(end[1]) * 0.28), (0, end[1] - np.sign(end[1]) * 0.16), "black")
         _place(axes, end, f"{label}  φ={phi}", "#333333")
@@ -59,17 +61,17 @@ def _draw_mdp(axes: Axes, places: int, cost: float) -> None:
         _place(axes, end, name, colour)
 
 
-def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], colour: object) -> None:
-    style = {"arrowstyle": "-|>", "mutation_scale": 8, "lw": 1.1, "shrinkA": 0, "shrinkB": 0}
-    axes.add_patch(FancyArrowPatch(start, end, color=colour, **style))
+def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], colour: Any) -> None:
+    arrow = FancyArrowPatch(start, end, color=colour, arrowstyle="-|>", mutation_scale=8, lw=1.1, shrinkA=0, shrinkB=0)
+    axes.add_patch(arrow)
 
 
-def _place(axes: Axes, centre: tuple[float, float], label: str, colour: object) -> None:
+def _place(axes: Axes, centre: tuple[float, float], label: str, colour: Any) -> None:
     axes.plot(*centre, marker="s", ms=6, color=colour)
     axes.annotate(label, centre, xytext=(7, 0), textcoords="offset points", va="center", fontsize=8)
 
 
-def _draw_curves(axes: Axes, curves: pd.DataFrame) -> None:
+def _draw_curves(axes: Axes, curves: pd.DataFrame, legend: bool = True) -> None:
     last = curves.episodes.max()
     for agent, candidates in MAIN_METHODS:
         look = method(agent, candidates)
@@ -81,7 +83,8 @@ def _draw_curves(axes: Axes, curves: pd.DataFrame) -> None:
         axes.plot(mine.episodes, mine["mean"], color=look.colour, lw=1.6, label=look.label)
     axes.set(xlabel="training episodes", ylabel="optimality gap", xlim=(0, last))
     axes.set_ylim(bottom=0)
-    axes.legend(loc="upper right")
+    if legend:
+        axes.legend(loc="upper right")
 
 
 def performance_maps(maps: pd.DataFrame) -> Figure:
@@ -140,7 +143,7 @@ def diagonal(curves: pd.DataFrame, final: pd.DataFrame) -> Figure:
     with styled():
         figure = Figure(figsize=(9.5, 3.2), layout="constrained")
         left, right = figure.subplots(1, 2)
-        _draw_curves(left, curves[curves.task_set == "trip-diagonal"])
+        _draw_curves(left, curves[curves.task_set == "trip-diagonal"], legend=False)
         left.set_title("Gap on the diagonal over training, 95 % interval")
         for agent, candidates in MAIN_METHODS:
             look = method(agent, candidates)
@@ -150,6 +153,7 @@ def diagonal(curves: pd.DataFrame, final: pd.DataFrame) -> Figure:
                 spread = gaps.std(ddof=1)
                 right.fill_between(gaps.columns, (gaps.mean() - spread).clip(lower=0), gaps.mean() + spread,
                                    color=look.colour, alpha=0.2, lw=0)  # fmt: skip
+        right.legend(loc="upper left")
         right.set(title="After training, along the diagonal, ±1 std", xlabel="w′₁ = w′₂", ylabel="optimality gap")
     return figure
 
@@ -162,10 +166,10 @@ def bound_maps(bounds: pd.DataFrame, candidate_sets: Sequence[str]) -> Figure:
         candidate_sets: the rows, from top to bottom.
     """
     columns = {
-        "distance": "distance term  2H·‖φ‖·min δ_d(z)",
-        "approximation": "approximation term  2H·‖w′‖·max δ_ψ(z)",
-        "total": "bound (sum)",
-        "gap": "true gap  ‖Q*−Q^π‖∞",
+        "distance": "distance term\n2H ‖φ‖ min δ$_d$(z)",
+        "approximation": "approximation term\n2H ‖w′‖ max δ$_ψ$(z)",
+        "total": "bound\n(sum of both)",
+        "gap": "true gap\n‖Q* − Q$^π$‖$_∞$",
     }
     with styled():
         figure = Figure(figsize=(10.5, 2.5 * len(candidate_sets)), layout="constrained")

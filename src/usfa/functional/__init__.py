@@ -19,7 +19,15 @@ from usfa.functional.exact import (
 )
 from usfa.functional.inference import InferredTask, infer_task
 from usfa.functional.returns import lambda_return, watkins_lambda
-from usfa.functional.successor import Gpi, gpi, greedy_actions, mask_illegal, policy_actions, q_values, take_actions
+from usfa.functional.successor import (
+    Gpi,
+    gpi,
+    greedy_actions,
+    mask_illegal,
+    policy_actions,
+    q_values,
+    take_actions,
+)
 
 __all__ = [
     "Gpi",

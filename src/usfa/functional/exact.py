@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from usfa.errors import InputError
-from usfa.functional.successor import gpi, greedy_actions, mask_illegal
+from usfa.functional.successor import gpi, mask_illegal
 
 __all__ = [
     "TabularMDP",
@@ -37,6 +37,8 @@ class TabularMDP:
     start: Tensor  # [S]           distribution of the first state
 
     def __post_init__(self) -> None:
+        if self.phi.ndim != 4:
+            raise InputError(f"The MDP's phi has shape {tuple(self.phi.shape)}; expected [S, A, S, D].")
         states, actions, _, features = self.phi.shape
         expected = {
             "transition": (states, actions, states),
@@ -49,9 +51,15 @@ class TabularMDP:
             found = tuple(getattr(self, name).shape)
             if found != shape:
                 raise InputError(f"The MDP's {name} has shape {found}; its phi asks for {shape}.")
-        for name, total in {"transition": self.transition.sum(-1)[self.legal], "start": self.start.sum()}.items():
+        for name, total in {
+            "transition": self.transition.sum(-1)[self.legal],
+            "start": self.start.sum(),
+        }.items():
             if not torch.allclose(total, torch.ones_like(total)):
-                raise InputError(f"The MDP's {name} probabilities sum to {total.min():g}, expected 1.")
+                worst = total.flatten()[(total - 1).abs().argmax()]
+                raise InputError(f"The MDP's {name} probabilities sum to {worst:g}, expected 1.")
+        if min(self.transition.min(), self.start.min()) < 0 or self.discount.min() < 0 or self.discount.max() > 1:
+            raise InputError("The MDP has a negative probability, or a discount outside of 0 to 1.")
         if not self.legal.any(dim=-1).all():
             raise InputError("The MDP has a state without a legal action; every state needs one.")
 
@@ -147,12 +155,22 @@ def _solve(mdp: TabularMDP, policy: Tensor, cumulant: Tensor) -> Tensor:
     p_pi = mdp.continuation[rows, policy]
     chosen = torch.nn.functional.one_hot(policy, mdp.actions).to(cumulant)
     c_pi = torch.einsum("...sad,...sa->...sd", cumulant, chosen)
-    try:
-        return torch.linalg.solve(torch.eye(mdp.states).to(p_pi) - p_pi, c_pi)
-    except torch.linalg.LinAlgError as error:
+    if not _ends(p_pi):
         raise InputError(
             "The policy's value is not defined: without discount it never ends; expected a discount below 1."
-        ) from error
+        )
+    return torch.linalg.solve(torch.eye(mdp.states).to(p_pi) - p_pi, c_pi)
+
+
+def _ends(p_pi: Tensor) -> bool:
+    """Whether every state loses some of its weight sooner or later, so that I - P_π can be inverted.
+
+    Asked of the graph, not of the solver: rounding makes an endless loop look solvable, with values of 1e16.
+    """
+    fades = p_pi.sum(dim=-1) < 1 - 1e-12
+    for _ in range(p_pi.shape[-1] - 1):
+        fades |= torch.einsum("...st,...t->...s", p_pi, fades.to(p_pi)) > 0
+    return bool(fades.all())
 
 
 def gpi_policy(mdp: TabularMDP, psi: Tensor, w: Tensor) -> Tensor:

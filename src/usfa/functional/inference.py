@@ -28,7 +28,7 @@ class InferredTask:
         return self.rank == len(self.w)
 
     def __array__(self, dtype: object = None, copy: bool | None = None) -> NDArray[np.float64]:
-        return np.array(self.w, dtype=dtype, copy=copy)  # type: ignore[call-overload, no-any-return]
+        return np.array(self.w, dtype=dtype, copy=copy)  # type: ignore[call-overload]
 
 
 def infer_task(phi: ArrayLike, reward: ArrayLike, ridge: float = 0.0) -> InferredTask:
@@ -41,8 +41,10 @@ def infer_task(phi: ArrayLike, reward: ArrayLike, ridge: float = 0.0) -> Inferre
         reward: [T], their rewards.
         ridge: strength of the pull towards 0, for few or noisy rewards.
     """
-    features = np.asarray(phi, dtype=np.float64)
-    rewards = np.asarray(reward, dtype=np.float64)
+    try:
+        features, rewards = np.asarray(phi, dtype=np.float64), np.asarray(reward, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError("phi or reward is not an array of numbers; expected [T, D] and [T].") from None
     _check(features, rewards, ridge)
     singular = np.linalg.svd(features, compute_uv=False)
     w, rank = _solve(features, rewards, ridge)
@@ -58,13 +60,16 @@ def infer_task(phi: ArrayLike, reward: ArrayLike, ridge: float = 0.0) -> Inferre
     return InferredTask(w, condition, rank, residual)
 
 
-def _solve(features: NDArray[np.float64], rewards: NDArray[np.float64], ridge: float) -> tuple[NDArray[np.float64], int]:
+def _solve(
+    features: NDArray[np.float64], rewards: NDArray[np.float64], ridge: float
+) -> tuple[NDArray[np.float64], int]:
     rank = int(np.linalg.matrix_rank(features))
     if ridge:
         size = features.shape[1]
         features = np.vstack([features, np.sqrt(ridge) * np.eye(size)])
         rewards = np.concatenate([rewards, np.zeros(size)])
-    return np.linalg.lstsq(features, rewards, rcond=None)[0], rank
+    w: NDArray[np.float64] = np.linalg.lstsq(features, rewards, rcond=None)[0].astype(np.float64)
+    return w, rank
 
 
 def _check(features: NDArray[np.float64], rewards: NDArray[np.float64], ridge: float) -> None:

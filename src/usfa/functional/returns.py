@@ -22,12 +22,12 @@ def lambda_return(phi_t: Tensor, discount_t: Tensor, v_t: Tensor, lambda_t: Tens
 
     All arguments broadcast against each other. Returns the T targets for ψ(s_{t-1}, a_{t-1}).
     """
-    lambda_t = torch.as_tensor(lambda_t, dtype=v_t.dtype, device=v_t.device)
-    phi_t, discount_t, v_t, lambda_t = torch.broadcast_tensors(phi_t, discount_t, v_t, lambda_t)
+    traces = torch.as_tensor(lambda_t, dtype=v_t.dtype, device=v_t.device)
+    phi_t, discount_t, v_t, traces = torch.broadcast_tensors(phi_t, discount_t, v_t, traces)
     g_t = v_t[-1]
     returns = []
     for t in reversed(range(len(v_t))):
-        g_t = phi_t[t] + discount_t[t] * ((1 - lambda_t[t]) * v_t[t] + lambda_t[t] * g_t)
+        g_t = phi_t[t] + discount_t[t] * ((1 - traces[t]) * v_t[t] + traces[t] * g_t)
         returns.append(g_t)
     return torch.stack(returns[::-1])
 

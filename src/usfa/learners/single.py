@@ -15,9 +15,11 @@ from usfa.agents import Agent
 from usfa.environments import Environment, EnvironmentBatch
 from usfa.errors import InputError
 from usfa.learners.adam import Adam
+from usfa.learners.replay import Replay, join
 from usfa.networks import Parameters, over_runs, stack_runs
 from usfa.rollout import Rollout
 from usfa.tasks import parse_sampler
+from usfa.trajectory import Trajectory
 
 __all__ = ["Learner", "LearnerConfig", "Update"]
 
@@ -40,6 +42,10 @@ class LearnerConfig:
     """Discount γ."""
     epsilon: float = 0.1
     """Probability of a random action."""
+    reuse: int = 0
+    """Past trajectories that each update learns from again, besides the fresh one; 0 is Algorithm 1."""
+    replay_capacity: int = 10_000
+    """How many past trajectories are kept for that, per run."""
     learning_rate: float = 1e-3
     """Step size of Adam at the start; it falls linearly to 0 over the budget."""
     budget: int = 1000
@@ -52,9 +58,13 @@ class LearnerConfig:
         for name in at_least_one:
             if getattr(self, name) < 1:
                 raise InputError(f"{name} is {getattr(self, name)}; expected at least 1.")
-        for name in ("lambda_", "gamma", "epsilon"):
+        for name in ("lambda_", "epsilon"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(f"{name} is {getattr(self, name)}; expected a number from 0 to 1.")
+        if not 0 < self.gamma <= 1:
+            raise InputError(f"gamma is {self.gamma}; expected a number above 0, at most 1.")
+        if self.reuse < 0 or self.replay_capacity < 1:
+            raise InputError(f"reuse is {self.reuse} of {self.replay_capacity} trajectories; expected 0 or more of 1.")
         if not 0 < self.learning_rate < float("inf"):
             raise InputError(f"learning_rate is {self.learning_rate}; expected a positive number.")
 
@@ -95,6 +105,7 @@ class Learner:
             [seed for stream in streams for seed in stream.environments],
         )
         self.rollout = Rollout(agent, batch, runs, config.trajectory_length)
+        self.replay = Replay(config.replay_capacity)
         self.frames = np.zeros(runs, np.int64)
         self.episodes = np.zeros(runs, np.int64)
         self.updates = 0
@@ -105,14 +116,11 @@ class Learner:
         w = self._sample_tasks()  # line 3
         z = self._sample_policies(w)  # lines 4-5
         collected = self.rollout.collect(self.parameters, w, z, self.config.epsilon, self.rngs)  # lines 6-8
-        loss = self._loss(self.parameters, collected.trajectory, z)  # lines 9-12
-        gradients = torch.autograd.grad(loss.sum(), list(self.parameters.values()))
-        named = dict(zip(self.parameters, gradients, strict=True))
-        self.adam.step(self.parameters, named, self._learning_rates())
+        loss = self._improve(*self._with_past(collected.trajectory, z))  # lines 9-12
         self.frames += collected.frames
         self.episodes += collected.episodes
         self.updates += 1
-        return Update(loss.detach().numpy(), collected.episode_phi)
+        return Update(loss.numpy(), collected.episode_phi)
 
     def _sample_tasks(self) -> Tensor:
         """w uniformly from M, [R, B, D]."""
@@ -125,7 +133,23 @@ class Learner:
         drawn = [self.sampler.sample(tasks[run], n, rng) for run, rng in enumerate(self.rngs)]
         return torch.from_numpy(np.stack(drawn)).float()
 
-    def _loss_of_one_run(self, parameters: Parameters, trajectory: Any, z: Tensor) -> Tensor:
+    def _with_past(self, fresh: Trajectory, z: Tensor) -> tuple[Trajectory, Tensor]:
+        """The fresh trajectory joined by past ones, for which policies are drawn anew."""
+        if not self.config.reuse:
+            return fresh, z
+        self.replay.add(fresh)
+        past = self.replay.sample(self.config.reuse, self.rngs)
+        return join(fresh, past), torch.cat([z, self._sample_policies(past.w)], dim=1)
+
+    def _improve(self, trajectory: Trajectory, z: Tensor) -> Tensor:
+        """One step of Adam on the loss of every run; returns the losses [R]."""
+        loss: Tensor = self._loss(self.parameters, trajectory, z)
+        gradients = torch.autograd.grad(loss.sum(), list(self.parameters.values()))
+        named = dict(zip(self.parameters, gradients, strict=True))
+        self.adam.step(self.parameters, named, self._learning_rates())
+        return loss.detach()
+
+    def _loss_of_one_run(self, parameters: Parameters, trajectory: Trajectory, z: Tensor) -> Tensor:
         return self.agent.loss(parameters, trajectory, z, self.config.lambda_)
 
     def _learning_rates(self) -> Tensor:
@@ -144,11 +168,14 @@ class Learner:
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Everything the next update depends on: tensors, and what fits into JSON."""
-        tensors = {}
+        tensors: dict[str, Tensor] = {}
         for group, members in self._tensor_groups().items():
             tensors |= {f"{group}/{name}": tensor.detach() for name, tensor in members.items()}
+        replayed, added = self.replay.state()
+        tensors |= {f"replay/{name}": tensor for name, tensor in replayed.items()}
         counters = {
             "updates": self.updates,
+            "replayed": added,
             "frames": self.frames.tolist(),
             "episodes": self.episodes.tolist(),
             "rngs": [rng.bit_generator.state for rng in self.rngs],
@@ -162,6 +189,8 @@ class Learner:
             for group, members in self._tensor_groups().items():
                 for name, tensor in members.items():
                     tensor.copy_(tensors[f"{group}/{name}"])
+        replayed = {name.removeprefix("replay/"): x for name, x in tensors.items() if name.startswith("replay/")}
+        self.replay.load_state(replayed, counters["replayed"])
         self.updates = self.adam.updates = counters["updates"]
         self.frames[:] = counters["frames"]
         self.episodes[:] = counters["episodes"]

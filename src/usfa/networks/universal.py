@@ -46,15 +46,14 @@ class UniversalNetwork(nn.Module):
         with torch.device("meta"):
             self.trunk = _layers([observation, *config.trunk])
             self.embedding = _layers([condition, *config.embedding])
-            self.head = _layers([config.trunk[-1] + config.embedding[-1], *config.head])
+            self.join = nn.Linear(config.trunk[-1] + config.embedding[-1], config.head[0])
+            self.head = _layers([*config.head])
             self.output = nn.Linear(config.head[-1], outputs[0] * outputs[1])
 
     def initial_state(self, batch: int) -> CoreState:
         return ()
 
-    def forward(
-        self, observation: Tensor, first: Tensor, core_state: CoreState, z: Tensor
-    ) -> tuple[Tensor, CoreState]:
+    def forward(self, observation: Tensor, first: Tensor, core_state: CoreState, z: Tensor) -> tuple[Tensor, CoreState]:
         """One unroll for acting (T = 1) and for learning.
 
         Args:
@@ -67,15 +66,18 @@ class UniversalNetwork(nn.Module):
         """
         state = self.trunk(observation)  # [T, B, F]
         policy = self.embedding(z)  # [B, N, E]
-        steps, policies = state.shape[0], z.shape[1]
-        both = torch.cat(
-            [
-                state[:, :, None].expand(-1, -1, policies, -1),
-                policy[None].expand(steps, -1, -1, -1),
-            ],
-            dim=-1,
-        )
-        return self.output(self.head(both)).unflatten(-1, self.outputs), core_state
+        joined = torch.relu(self._join(state, policy))  # [T, B, N, H]
+        return self.output(self.head(joined)).unflatten(-1, self.outputs), core_state
+
+    def _join(self, state: Tensor, policy: Tensor) -> Tensor:
+        """The layer on the concatenation [f(h), g(z)], without concatenating.
+
+        W [f, g] = W_f f + W_g g: each part is multiplied once, for T·B states and for B·N policies, instead of once
+        for each of the T·B·N pairs.
+        """
+        w_state, w_policy = self.join.weight.split([state.shape[-1], policy.shape[-1]], dim=1)
+        of_state = nn.functional.linear(state, w_state, self.join.bias)
+        return of_state[:, :, None] + nn.functional.linear(policy, w_policy)
 
 
 def _layers(sizes: list[int]) -> nn.Sequential:

@@ -1,0 +1,219 @@
+"""Section 4.1 and Appendix B end to end: the Trip MDP."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from rich.console import Console
+
+from usfa.agents import TrainedAgent, exact_sf_gpi
+from usfa.environments import trip_mdp
+from usfa.errors import InputError
+from usfa.evaluation import exact_scores, read_scores, score_table, summarise, write_scores
+from usfa.evaluation.exact import greedy_tables
+from usfa.experiments.config import TrainConfig
+from usfa.experiments.library import load
+from usfa.experiments.presets import preset
+from usfa.experiments.progress import progress_bar
+from usfa.experiments.run_directory import OnExisting, RunDirectory
+from usfa.experiments.training import train
+from usfa.experiments.trip_report import trip_report
+from usfa.figures import save
+from usfa.figures import trip as figures
+from usfa.functional import (
+    TabularMDP,
+    gpi_bound,
+    optimal_policy,
+    optimal_return,
+    optimal_values,
+    policy_values,
+    successor_features,
+)
+from usfa.tasks import parse_task, task_set
+
+__all__ = ["TripExperiment", "reproduce_trip"]
+
+VARIANTS = {
+    "usfa": "trip-usfa",
+    "uvfa": "trip-uvfa",
+    "uvfa-off-policy": "trip-uvfa-off-policy",
+    "sf-gpi": "trip-sf-gpi",
+}
+USFA_CANDIDATES = ("task", "sample:5", "train", "train+task")
+BOUND_CANDIDATES = ("train", "task", "train+task")
+EXACT = "sf-gpi-exact"
+
+
+@dataclass(frozen=True)
+class TripExperiment:
+    """The numbers of Section 4.1 and Appendix B."""
+
+    seeds: tuple[int, ...] = tuple(range(10))
+    """A run for each."""
+    episodes: int = 1000
+    """Training per run."""
+    places: int = 6
+    """N: mixed places plus one."""
+    exploration_cost: float = 0.05
+    """ε: what looking around costs."""
+    grid: int = 51
+    """Points per side of the heat maps."""
+
+    def __post_init__(self) -> None:
+        if self.grid < 2:
+            raise InputError(f"grid is {self.grid}; expected at least 2 points per side.")
+        trip_mdp(self.places, self.exploration_cost)
+
+    def config(self, variant: str) -> TrainConfig:
+        """The preset of a variant with this experiment's numbers."""
+        base = preset(VARIANTS[variant])
+        evaluation = base.evaluation
+        if variant == "usfa":
+            evaluation = replace(evaluation, candidates=USFA_CANDIDATES)
+        return replace(
+            base,
+            seeds=self.seeds,
+            environment_arguments={"places": self.places, "exploration_cost": self.exploration_cost},
+            learner=replace(base.learner, budget=self.episodes),
+            evaluation=replace(evaluation, snapshots=min(evaluation.snapshots, self.episodes)),
+        )
+
+
+def reproduce_trip(
+    experiment: TripExperiment, path: Path, existing: OnExisting = "refuse", console: Console | None = None
+) -> RunDirectory:
+    """Train all methods, score them, draw every figure and write the report.
+
+    `runs/` inside the directory has a run directory for each method; everything else is made from those.
+    """
+    run = RunDirectory.prepare(path, experiment, existing)
+    if (path / "report.md").exists():
+        return run
+    for variant in VARIANTS:
+        train(experiment.config(variant), path / "runs" / variant, "resume", console, name=variant)
+    with progress_bar("figures and report", 4, "steps", console) as bar:
+        scores = _all_scores(experiment, path)
+        bar.update(1)
+        mdp = trip_mdp(experiment.places, experiment.exploration_cost)
+        maps, bounds = _maps(experiment, mdp, path), _bounds(experiment, mdp, path)
+        bar.update(2)
+        summary = summarise(_with_gap(scores), ["agent", "candidates", "task_set", "episodes"], "gap")
+        _draw(experiment, run, scores, summary, maps, bounds)
+        bar.update(3)
+        for name, table in {"scores": scores, "summary": summary, "maps": maps, "bounds": bounds}.items():
+            write_scores(path / f"{name}.csv", table)
+        report = trip_report(mdp, summary, maps, bounds, experiment.episodes)
+        (path / "report.md").write_text(report)
+        bar.update(4)
+    return run
+
+
+def _all_scores(experiment: TripExperiment, path: Path) -> pd.DataFrame:
+    learned = [read_scores(path / "runs" / variant / "scores.csv") for variant in VARIANTS]
+    return pd.concat([*learned, _exact_table(experiment)], ignore_index=True)
+
+
+def _exact_table(experiment: TripExperiment) -> pd.DataFrame:
+    """SF&GPI from the true ψ of M: no seeds, no training."""
+    mdp = trip_mdp(experiment.places, experiment.exploration_cost)
+    tables = []
+    for name in ("trip-directions", "trip-diagonal"):
+        w = task_set(name)
+        labels = {"agent": EXACT, "candidates": "train", "training_set": "trip-train", "policies": "train"}
+        runs = {column: np.zeros(1, np.int64) for column in ("seed", "episodes", "frames")}
+        optimal = optimal_return(mdp, torch.from_numpy(w)).numpy()
+        tables.append(score_table(_exact_sf_gpi_scores(mdp, w), w, optimal, {**labels, "task_set": name}, runs))
+    return pd.concat(tables, ignore_index=True)
+
+
+def _exact_sf_gpi_scores(mdp: TabularMDP, w: NDArray[np.float64]) -> NDArray[np.float64]:
+    training = task_set("trip-train")
+    actor, tables = exact_sf_gpi(mdp, torch.from_numpy(training))
+    stacked = {name: tensor[None] for name, tensor in tables.items()}
+    return exact_scores(actor, stacked, mdp, w, np.broadcast_to(training, (1, len(w), *training.shape)))
+
+
+def _with_gap(scores: pd.DataFrame) -> pd.DataFrame:
+    return scores.assign(gap=scores.optimal - scores.score)
+
+
+def _grid(experiment: TripExperiment) -> NDArray[np.float64]:
+    axis = np.linspace(0, 1, experiment.grid)
+    return np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+
+
+def _stacked(agent: TrainedAgent) -> dict[str, torch.Tensor]:
+    return {name: tensor[None] for name, tensor in agent.parameters.items()}
+
+
+def _maps(experiment: TripExperiment, mdp: TabularMDP, path: Path) -> pd.DataFrame:
+    """Returns of the first seed over the grid: agent, candidates, w1, w2, score, optimal."""
+    w = _grid(experiment)
+    optimal = optimal_return(mdp, torch.from_numpy(w)).numpy()
+    results = {(EXACT, "train"): _exact_sf_gpi_scores(mdp, w)[0]}
+    for variant, candidates in (("uvfa", "task"), ("usfa", "task"), ("usfa", "sample:5")):
+        agent = load(path / "runs" / variant, seed=experiment.seeds[0])
+        z = agent.candidates(w, candidates, np.random.default_rng([experiment.seeds[0], 2]))
+        results[variant, candidates] = exact_scores(agent.actor, _stacked(agent), mdp, w, z[None])[0]
+    tables = [
+        pd.DataFrame({"agent": a, "candidates": c, "w1": w[:, 0], "w2": w[:, 1], "score": score, "optimal": optimal})
+        for (a, c), score in results.items()
+    ]
+    return pd.concat(tables, ignore_index=True)
+
+
+def _bounds(experiment: TripExperiment, mdp: TabularMDP, path: Path) -> pd.DataFrame:
+    """Proposition 1 for the first seed's USFA over the grid: both terms, the bound and the true gap."""
+    agent = load(path / "runs" / "usfa", seed=experiment.seeds[0])
+    w = _grid(experiment)
+    tasks = torch.from_numpy(w)
+    tables = []
+    for candidates in BOUND_CANDIDATES:
+        z = np.ascontiguousarray(agent.candidates(w, candidates, np.random.default_rng(0)))
+        policies = torch.from_numpy(z)
+        exact = successor_features(mdp, optimal_policy(mdp, policies))
+        bound = gpi_bound(mdp, tasks, policies, exact, _learned_psi(agent, mdp, z))
+        policy = greedy_tables(agent.actor, _stacked(agent), mdp, w, z[None])[0]
+        loss = optimal_values(mdp, tasks) - policy_values(mdp, policy, tasks)
+        gap = loss.masked_fill(~mdp.legal, 0.0).amax(dim=(-2, -1))
+        columns = {
+            "w1": w[:, 0],
+            "w2": w[:, 1],
+            "distance": bound.distance_term.numpy(),
+            "approximation": bound.approximation_term.numpy(),
+            "total": bound.total.numpy(),
+            "printed": bound.printed.numpy(),
+            "gap": gap.numpy(),
+        }
+        tables.append(pd.DataFrame({"candidates": candidates, **columns}))
+    return pd.concat(tables, ignore_index=True)
+
+
+@torch.no_grad()
+def _learned_psi(agent: TrainedAgent, mdp: TabularMDP, z: NDArray[np.float64]) -> torch.Tensor:
+    """ψ̃(s,a,z) as tables: [K, N, D] -> [K, N, S, A, D]."""
+    psi = agent.successor_features(np.arange(mdp.states), z.reshape(-1, z.shape[-1]))  # [S, K·N, A, D]
+    return torch.from_numpy(psi).double().movedim(0, 1).unflatten(0, z.shape[:2])
+
+
+def _draw(
+    experiment: TripExperiment,
+    run: RunDirectory,
+    scores: pd.DataFrame,
+    summary: pd.DataFrame,
+    maps: pd.DataFrame,
+    bounds: pd.DataFrame,
+) -> None:
+    final = _with_gap(scores[(scores.episodes >= experiment.episodes) | (scores.agent == EXACT)])
+    final = final[final.task_set == "trip-diagonal"]
+    final = final.assign(w1=[parse_task(task, 2)[0] for task in final.task])
+    save(figures.overview(summary, experiment.places, experiment.exploration_cost), run.figures / "gap.png")
+    save(figures.performance_maps(maps), run.figures / "performance_maps.png")
+    save(figures.gap_maps(maps), run.figures / "gap_maps.png")
+    save(figures.diagonal(summary, final), run.figures / "diagonal.png")
+    save(figures.bound_maps(bounds, BOUND_CANDIDATES), run.figures / "bound_maps.png")

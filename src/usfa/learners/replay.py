@@ -1,0 +1,76 @@
+"""Past trajectories, kept to be learned from again: Q-learning is off-policy, so that old behaviour does no harm."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from usfa.trajectory import Trajectory
+
+__all__ = ["Replay", "join"]
+
+
+class Replay:
+    """The last `capacity` trajectories of every run, drawn from uniformly."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.added = 0
+        self._stored: dict[str, Tensor] = {}  # by field of Trajectory, each [R, capacity, ...]
+
+    def add(self, trajectory: Trajectory) -> None:
+        """Copy a trajectory of all runs over the oldest one."""
+        fields = _fields(trajectory)
+        if not self._stored:
+            self._stored = {name: x.new_zeros((x.shape[0], self.capacity, *x.shape[1:])) for name, x in fields.items()}
+        for name, x in fields.items():
+            self._stored[name][:, self.added % self.capacity] = x
+        self.added += 1
+
+    def sample(self, count: int, rngs: Sequence[np.random.Generator]) -> Trajectory:
+        """`count` past trajectories of every run, side by side along the batch axis.
+
+        Args:
+            count: how many.
+            rngs: one generator per run.
+        """
+        size = min(self.added, self.capacity)
+        drawn = torch.from_numpy(np.stack([rng.integers(size, size=count) for rng in rngs]))
+        rows = torch.arange(len(drawn))[:, None]
+        return _record({name: _side_by_side(name, x[rows, drawn]) for name, x in self._stored.items()})
+
+    def state(self) -> tuple[dict[str, Tensor], int]:
+        return dict(self._stored), self.added
+
+    def load_state(self, stored: dict[str, Tensor], added: int) -> None:
+        self._stored, self.added = dict(stored), added
+
+
+def join(fresh: Trajectory, past: Trajectory) -> Trajectory:
+    """Two trajectories of the same length as one with more environments."""
+    new, old = _fields(fresh), _fields(past)
+    return _record({name: torch.cat([new[name], old[name]], dim=_batch_axis(name)) for name in new})
+
+
+def _fields(trajectory: Trajectory) -> dict[str, Tensor]:
+    fields = {name: value for name, value in trajectory._asdict().items() if name != "core_state"}
+    return fields | {f"core_state.{index}": value for index, value in enumerate(trajectory.core_state)}
+
+
+def _record(fields: dict[str, Tensor]) -> Trajectory:
+    core_state = tuple(value for name, value in fields.items() if name.startswith("core_state"))
+    return Trajectory(**{k: v for k, v in fields.items() if k in Trajectory._fields}, core_state=core_state)
+
+
+def _batch_axis(name: str) -> int:
+    """Behind R, and behind T where there is one."""
+    return 1 if name == "w" or name.startswith("core_state") else 2
+
+
+def _side_by_side(name: str, x: Tensor) -> Tensor:
+    """[R, count, ..., B, ...] -> [R, ..., count·B, ...]."""
+    axis = _batch_axis(name)
+    return x.movedim(1, axis).flatten(axis, axis + 1)

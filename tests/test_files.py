@@ -1,0 +1,76 @@
+import os
+
+import pytest
+
+from usfa.errors import InputError
+from usfa.files import read_checked, read_json, write_atomically, write_checked, write_json
+
+
+def test_a_write_replaces_the_whole_file(tmp_path):
+    path = tmp_path / "new" / "folder" / "file"
+    write_atomically(path, b"a long first version")
+    write_atomically(path, b"short")
+    assert path.read_bytes() == b"short"
+    assert os.listdir(path.parent) == ["file"]
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, step):
+    path = tmp_path / "file"
+    write_atomically(path, b"old")
+
+    def full_disk(*_):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(os, step, full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        write_atomically(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize("content", [b"", b"weights", b"\n\n\x00\xff"])
+def test_checked_files_round_trip(tmp_path, content):
+    write_checked(tmp_path / "file", content)
+    assert read_checked(tmp_path / "file") == content
+
+
+def test_every_torn_or_changed_file_is_refused(tmp_path):
+    path = tmp_path / "file"
+    write_checked(path, b"some weights")
+    whole = path.read_bytes()
+    torn = [whole[:size] for size in range(len(whole))]
+    changed = [whole[:i] + bytes([whole[i] ^ 1]) + whole[i + 1 :] for i in range(len(whole))]
+    for content in [*torn, *changed, whole + b"x", b"plain text", b"\xff" * 100]:
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=r"is torn or was changed: its checksum does not match"):
+            read_checked(path)
+
+
+def test_json_round_trips(tmp_path):
+    value = {"σ": 0.1, "tasks": [[1, -1]], "name": None}
+    write_json(tmp_path / "file.json", value)
+    assert read_json(tmp_path / "file.json") == value
+    assert "σ" in (tmp_path / "file.json").read_text("utf-8")  # for people to read
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b'{"a": ', "is torn or not JSON: Expecting value"),
+        (b"", "is torn or not JSON: Expecting value"),
+        (b'{"a": "\xff"}', "is torn or not JSON: 'utf-8' codec can't decode"),
+        (b"[1]", r"holds list; expected a JSON object\.$"),
+    ],
+)
+def test_bad_json_is_refused(tmp_path, content, sentence):
+    path = tmp_path / "file.json"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=f"^File {path} {sentence}"):
+        read_json(path)
+
+
+def test_missing_json_is_named(tmp_path):
+    path = tmp_path / "file.json"
+    with pytest.raises(InputError, match=rf"^File {path} cannot be read: No such file or directory\.$"):
+        read_json(path)

@@ -1,0 +1,337 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from usfa.errors import InputError
+from usfa.tasks import (
+    TASK_SETS,
+    Box,
+    Gaussian,
+    OwnTask,
+    Points,
+    Simplex,
+    candidate_set,
+    format_task,
+    parse_sampler,
+    parse_task,
+    parse_tasks,
+    task_set,
+)
+
+# --- how people write tasks ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("task", "features", "w"),
+    [
+        ("1,-1,0,0", None, [1, -1, 0, 0]),
+        ("1-100", None, [1, -1, 0, 0]),
+        ("-11-10", 4, [-1, 1, -1, 0]),
+        ("[0.5, 0.5]", None, [0.5, 0.5]),
+        (" [1-1] ", None, [1, -1]),
+        ("1e-3,-2", 2, [0.001, -2]),
+        ("12", None, [1, 2]),
+        ("12", 2, [1, 2]),
+        ("12", 1, [12]),
+        ("-0.5", 1, [-0.5]),
+        ("7", None, [7]),
+        ([0.5, -2], None, [0.5, -2]),
+        (np.array([1, 0], dtype=np.int64), 2, [1, 0]),
+    ],
+)
+def test_tasks_are_read(task, features, w):
+    found = parse_task(task, features)
+    assert found.dtype == np.float64
+    assert found.tolist() == w
+
+
+@pytest.mark.parametrize(
+    ("task", "features", "sentence"),
+    [
+        ("1100", 3, r"Task '1100' has 4 entries; expected 3, one per feature\."),
+        ([1.0], 2, r"Task \[1.0\] has 1 entries; expected 2, one per feature\."),
+        ("1,nan", None, r"Task '1,nan' holds NaN or infinity; expected finite numbers\."),
+        ([np.inf, 0], None, r"Task \[inf, 0\] holds NaN or infinity; expected finite numbers\."),
+        ("north", None, r"Task 'north' is not a vector; expected numbers as in '1,-1,0,0' or '1-100'\."),
+        ("", None, r"Task '' is not a vector"),
+        ("1,,0", None, r"Task '1,,0' is not a vector"),
+        ([], None, r"Task \[\] has shape \(0,\); expected a vector, such as \[1, -1, 0, 0\]\."),
+        (3.0, None, r"Task 3.0 has shape \(\); expected a vector"),
+        ([[1, 0]], None, r"Task \[\[1, 0\]\] has shape \(1, 2\); expected a vector"),
+        ([1, "x"], None, r"Task \[1, 'x'\] is not a vector of numbers, such as \[1, -1, 0, 0\]\."),
+        ("x" * 200, None, r"Task 'x{76,200}"),
+    ],
+)
+def test_bad_tasks_are_refused(task, features, sentence):
+    with pytest.raises(InputError, match=f"^{sentence}"):
+        parse_task(task, features)
+
+
+def test_long_tasks_are_shortened_in_errors():
+    with pytest.raises(InputError, match=r"^Task \[1, 1, (1, )*1?\.\.\. has 200 entries") as error:
+        parse_task([1] * 200, features=2)
+    assert len(str(error.value)) < 150
+
+
+@pytest.mark.parametrize(
+    ("tasks", "expected"),
+    [
+        ("1-1;0,2", [[1, -1], [0, 2]]),
+        ("trip-train", [[1, 0], [0, 1]]),
+        ([[1, 0], "0-1"], [[1, 0], [0, -1]]),
+        (np.eye(2), [[1, 0], [0, 1]]),
+    ],
+)
+def test_several_tasks_are_read(tasks, expected):
+    assert parse_tasks(tasks, features=2).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("tasks", "features", "sentence"),
+    [
+        ("room-hrd", None, r"Unknown task set 'room-hrd': did you mean 'room-hard'\?"),
+        ("xyz", None, r"Unknown task set 'xyz': known are one-state-train, room-easy, "),
+        ("nan", None, r"Task 'nan' holds NaN or infinity"),
+        ("trip-train", 4, r"Task \[1. 0.\] has 2 entries; expected 4"),
+        ("1,0;1,0,0", None, r"The tasks have 2 and 3 entries; expected one length for all\."),
+        ([], None, r"The tasks \[\] are not a list of vectors with at least one\."),
+        (3, None, r"The tasks 3 are not a list of vectors"),
+    ],
+)
+def test_bad_lists_of_tasks_are_refused(tasks, features, sentence):
+    with pytest.raises(InputError, match=f"^{sentence}"):
+        parse_tasks(tasks, features)
+
+
+vectors = st.lists(
+    st.floats(allow_nan=False, allow_infinity=False) | st.integers(-20, 20).map(float), min_size=1, max_size=5
+)
+
+
+@given(vectors)
+def test_format_reads_back_exactly(w):
+    assert parse_task(format_task(w), features=len(w)).tolist() == w
+
+
+@given(vectors)
+def test_format_reads_back_exactly_when_the_length_is_not_known(w):
+    assert parse_task(format_task(w)).tolist() == w
+
+
+@pytest.mark.parametrize(("w", "text"), [([1, -1, 0, 0], "1-100"), ([0.9, 0.1], "0.9,0.1"), ([9, 10], "9,10")])
+def test_format_is_short(w, text):
+    assert format_task(w) == text
+
+
+# --- the paper's sets ---------------------------------------------------------------------------------------
+
+UNIT = [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("name", "tasks"),
+    [
+        ("trip-train", [[1, 0], [0, 1]]),
+        ("trip-directions", [[np.cos(np.pi * k / 100), np.sin(np.pi * k / 100)] for k in range(51)]),
+        ("trip-diagonal", [[k / 50, k / 50] for k in range(51)]),
+        ("one-state-train", [[2], [1], [-1]]),
+        ("room-train", UNIT),
+        ("room-train-large", [*UNIT, [1, -1, 0, 0], [0, 1, -1, 0], [0, 0, 1, -1], [-1, 0, 0, 0]]),
+        (
+            "room-easy",
+            [[0, 0, 0.9, 0.1], [0, 0.9, 0, 0.1], [0, 0.7, 0.2, 0.1], [0, 0.1, -0.1, 0.8], [0, 0, -0.1, 1]],
+        ),
+        (
+            "room-hard",
+            [
+                [1, 1, 0, 0],
+                [0, 1, 1, 1],
+                [1, 1, 1, 1],
+                [-1, -1, 0, 0],
+                [-1, 1, 0, 0],
+                [-1, 1, 0, 1],
+                [-1, 1, -1, 0],
+                [-1, 1, -1, 1],
+            ],
+        ),
+    ],
+)
+def test_sets_are_those_of_the_paper(name, tasks):
+    np.testing.assert_allclose(task_set(name), tasks, rtol=0, atol=1e-15)
+
+
+def test_no_set_is_unchecked():
+    rooms = {"room-train", "room-train-large", "room-easy", "room-hard"}
+    assert set(TASK_SETS) == rooms | {"trip-train", "trip-directions", "trip-diagonal", "one-state-train"}
+
+
+def test_a_set_can_be_changed_without_harm():
+    task_set("room-train")[:] = 7
+    assert task_set("room-train").tolist() == UNIT
+
+
+def test_unknown_set_suggests_the_nearest():
+    with pytest.raises(InputError, match=r"^Unknown task set 'trip-diagnal': did you mean 'trip-diagonal'"):
+        task_set("trip-diagnal")
+
+
+# --- D_z ----------------------------------------------------------------------------------------------------
+
+POINTS = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 1.0, 1.0]])
+SAMPLERS = [Gaussian(0.1), Box(-1.0, 3.0), Simplex(), Points(POINTS), OwnTask()]
+of_every_kind = pytest.mark.parametrize("sampler", SAMPLERS, ids=lambda sampler: type(sampler).__name__)
+
+
+def draw(sampler, w, n, seed=0):
+    return sampler.sample(np.asarray(w, dtype=np.float64), n, np.random.default_rng(seed))
+
+
+@of_every_kind
+@pytest.mark.parametrize("leading", [(), (4,), (2, 4)])
+def test_samples_have_an_axis_of_policies(sampler, leading):
+    assert draw(sampler, np.zeros((*leading, 3)), 6).shape == (*leading, 6, 3)
+
+
+@of_every_kind
+def test_same_seed_same_sample(sampler):
+    w = np.ones((2, 3))
+    assert np.array_equal(draw(sampler, w, 5), draw(sampler, w, 5))
+    if sampler != OwnTask():
+        assert not np.array_equal(draw(sampler, w, 5), draw(sampler, w, 5, seed=1))
+
+
+@of_every_kind
+def test_only_gaussian_and_own_task_follow_w(sampler):
+    moved = draw(sampler, np.full(3, 5.0), 4) - draw(sampler, np.zeros(3), 4)
+    follows = isinstance(sampler, Gaussian | OwnTask)
+    np.testing.assert_allclose(moved, 5.0 if follows else 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("variance", [0.1, 0.5])
+def test_gaussian_is_given_by_its_variance(variance):
+    """Erratum 4: N(w, σI) is a covariance."""
+    z = draw(Gaussian(variance), [1.0, -2.0], 50_000)
+    np.testing.assert_allclose(z.mean(axis=0), [1, -2], atol=0.02)
+    np.testing.assert_allclose(np.cov(z.T), variance * np.eye(2), atol=0.03 * variance)
+
+
+def test_box_is_uniform():
+    z = draw(Box(-1.0, 3.0), [0.0, 0.0], 50_000)
+    assert -1 <= z.min() < -0.99
+    assert 2.99 < z.max() < 3
+    np.testing.assert_allclose(z.mean(axis=0), 1, atol=0.03)
+    np.testing.assert_allclose(z.var(axis=0), 16 / 12, rtol=0.03)
+
+
+def test_simplex_is_uniform():
+    z = draw(Simplex(), [0.0, 0.0, 0.0], 50_000)
+    assert z.min() >= 0
+    np.testing.assert_allclose(z.sum(axis=-1), 1)
+    np.testing.assert_allclose(z.mean(axis=0), 1 / 3, atol=0.01)
+    np.testing.assert_allclose(z.var(axis=0), 2 / (9 * 4), rtol=0.03)
+
+
+def test_points_come_once_before_any_comes_again():
+    z = draw(Points(POINTS), np.zeros((50, 3)), 10)
+    of_point = (z[:, :, None] == POINTS).all(axis=-1).argmax(axis=-1)  # [50, 10]
+    for row in of_point:
+        assert sorted(row[:4]) == sorted(row[4:8]) == [0, 1, 2, 3]
+        assert row[8] != row[9]
+    assert len({tuple(row[:4]) for row in of_point}) > 12  # of 24 orders
+
+
+def test_own_task_is_the_task():
+    assert draw(OwnTask(), [[1.0, 2.0], [3.0, 4.0]], 2).tolist() == [[[1, 2], [1, 2]], [[3, 4], [3, 4]]]
+
+
+@pytest.mark.parametrize(
+    ("text", "sampler"),
+    [
+        ("gaussian:0.1", Gaussian(0.1)),
+        ("gaussian:0", Gaussian(0)),
+        ("box:-1,1", Box(-1, 1)),
+        ("simplex", Simplex()),
+        ("task", OwnTask()),
+    ],
+)
+def test_samplers_are_read(text, sampler):
+    assert parse_sampler(text, POINTS) == sampler
+
+
+def test_train_sampler_is_the_training_tasks():
+    sampler = parse_sampler("train", POINTS)
+    assert isinstance(sampler, Points)
+    assert sampler.points is POINTS
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "gauss", "gaussian", "gaussian:", "gaussian:-1", "gaussian:inf", "gaussian:nan", "gaussian:x"),
+        *("gaussian:1,2", "box:1", "box:1,0", "box:1,1", "box:0,inf", "box:0,1,2"),
+        *("simplex:1", "train:3", "task:w"),
+    ],
+)
+def test_bad_samplers_are_refused(text):
+    known = r"gaussian:VARIANCE, box:LOW,HIGH, simplex, train, task"
+    with pytest.raises(InputError, match=rf"^The policy distribution '{text}' is not one of {known}\.$"):
+        parse_sampler(text, POINTS)
+
+
+# --- C ------------------------------------------------------------------------------------------------------
+
+TRAIN = np.eye(2)
+W = np.array([[2.0, 3.0], [-1.0, 0.5]])
+
+
+def candidates_of(candidates, w=W, sampler=None):
+    return candidate_set(candidates, w, TRAIN, sampler or Gaussian(0.1), np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    ("candidates", "of_first", "of_second"),
+    [
+        ("task", [[2, 3]], [[-1, 0.5]]),
+        ("train", [[1, 0], [0, 1]], [[1, 0], [0, 1]]),
+        ("train+task", [[1, 0], [0, 1], [2, 3]], [[1, 0], [0, 1], [-1, 0.5]]),
+        ("1,0.5;-11", [[1, 0.5], [-1, 1]], [[1, 0.5], [-1, 1]]),
+        ("-1,0", [[-1, 0]], [[-1, 0]]),
+        ([[4, 4]], [[4, 4]], [[4, 4]]),
+        (np.array([[4, 4], [5, 5]]), [[4, 4], [5, 5]], [[4, 4], [5, 5]]),
+    ],
+)
+def test_candidates_of_each_task(candidates, of_first, of_second):
+    assert candidates_of(candidates).tolist() == [of_first, of_second]
+    assert candidates_of(candidates, W[0]).tolist() == of_first
+
+
+def test_sampled_candidates_come_from_the_sampler():
+    found = candidates_of("sample:5")
+    assert found.shape == (2, 5, 2)
+    assert np.array_equal(found, Gaussian(0.1).sample(W, 5, np.random.default_rng(0)))
+    assert np.array_equal(candidates_of("sample:2", sampler=OwnTask()), np.repeat(W[:, None], 2, axis=1))
+
+
+@pytest.mark.parametrize(
+    ("candidates", "sentence"),
+    [
+        ([], r"The candidate set is empty; expected at least one policy z\."),
+        (np.zeros((0, 2)), r"The candidate set is empty; expected at least one policy z\."),
+        ([1, 0], r"The candidates have shape \(2,\); expected \[N, 2\], a policy z per row\."),
+        ([[1, 0, 0]], r"The candidates have shape \(1, 3\); expected \[N, 2\]"),
+        ([[np.nan, 0]], r"The candidates hold NaN or infinity; expected finite numbers\."),
+        ([["x", 0]], r"The candidates \[\['x', 0\]\] are not an array of policies \[N, 2\]\."),
+        ("1,0,0", r"Task '1,0,0' has 3 entries; expected 2"),
+        ("sample:0", r"The candidate set 'sample:0' needs a size from 1 to 10000, such as 'sample:30'\."),
+        ("sample:x", r"The candidate set 'sample:x' needs a size"),
+        ("sample:", r"The candidate set 'sample:' needs a size"),
+        ("sample:10001", r"The candidate set 'sample:10001' needs a size"),
+        ("trian", r"Unknown candidate set 'trian': did you mean 'train'\?"),
+        ("sample30", r"Unknown candidate set 'sample30': did you mean 'sample:N'\?"),
+        ("", r"Unknown candidate set '': known are sample:N, task, train, train\+task\."),
+    ],
+)
+def test_bad_candidates_are_refused(candidates, sentence):
+    with pytest.raises(InputError, match=f"^{sentence}"):
+        candidates_of(candidates)
