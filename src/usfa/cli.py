@@ -19,6 +19,7 @@ from usfa.evaluation import evaluate, read_scores, summarise
 from usfa.experiments import PRESETS, SHIPPED_AGENTS, TrainConfig, load, preset, train
 from usfa.experiments.one_state import OneStateExperiment, reproduce_one_state
 from usfa.experiments.progress import Interrupted
+from usfa.experiments.report import format_cell
 from usfa.experiments.run_directory import OnExisting, RunDirectory
 from usfa.experiments.trip import TripExperiment, reproduce_trip
 from usfa.experiments.trip_report import final_table
@@ -193,10 +194,10 @@ def _train(words: list[str]) -> None:
 
 def _print_training(console: Console, run: RunDirectory) -> None:
     scores = read_scores(run.scores)
-    final = scores[scores.episodes == scores.groupby("seed").episodes.transform("max")]
+    final = scores[scores.frames == scores.groupby("seed").frames.transform("max")]
     final = final.assign(gap=final.optimal - final.score)
     known = bool(final.gap.notna().all())
-    summary = summarise(final.assign(episodes=0), ["candidates", "task_set"], "gap" if known else "score")
+    summary = summarise(final, ["candidates", "task_set"], "gap" if known else "score")
     shown = summary[["candidates", "task_set", "mean", "std", "low", "high", "runs", "tasks"]]
     title = "mean gap to the optimum, 95 % interval" if known else "mean score, 95 % interval"
     console.print(_table(shown, title))
@@ -245,7 +246,8 @@ def _reproduce_trip(words: list[str]) -> None:
     path, console = command.output.path("trip"), Console()
     reproduce_trip(command.experiment, path, command.output.existing, console)
     summary = pd.read_csv(path / "summary.csv")
-    console.print(_table(final_table(summary, "trip-directions"), "Trip MDP: mean optimality gap over 51 directions"))
+    final = final_table(summary, "trip-directions")[["method", "mean gap", "95 % interval", "runs"]]
+    console.print(_table(final, "Trip MDP: mean optimality gap over the 51 directions"))
     _print_next(console, path, f"usfa evaluate {path / 'runs' / 'usfa'} --task 0.7,0.7 --candidates task sample:5")
 
 
@@ -286,5 +288,5 @@ def _table(rows: pd.DataFrame, title: str) -> Table:
         justify: Literal["left", "right"] = "right" if pd.api.types.is_numeric_dtype(column) else "left"
         table.add_column(str(name), justify=justify)
     for row in rows.itertuples(index=False):
-        table.add_row(*(f"{cell:.5f}" if isinstance(cell, float) else str(cell) for cell in row))
+        table.add_row(*(format_cell(cell) for cell in row))
     return table

@@ -12,7 +12,7 @@ __all__ = ["squared_td", "td_errors"]
 
 
 def td_errors(psi: Tensor, greedy: Tensor, cumulant: Tensor, trajectory: Trajectory, lambda_: float) -> Tensor:
-    """G_{t-1}(z) - ψ(s_{t-1}, a_{t-1}, z) for every policy z: Eq. 6 with Watkins' Q(λ) in place of n steps.
+    """G_{t-1}(z) - ψ(s_{t-1}, a_{t-1}, z) for every policy z: Eq. 5 with Watkins' Q(λ) in place of n steps.
 
     Successor features are the general case; a UVFA is D = 1 with the rewards φ·w as cumulant.
 

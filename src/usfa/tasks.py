@@ -284,7 +284,7 @@ def _explicit(candidates: ArrayLike, features: int) -> Array:
 
 
 def _broadcast(z: Array, w: Array) -> Array:
-    return np.broadcast_to(z, (*w.shape[:-1], *z.shape))
+    return np.broadcast_to(z, (*w.shape[:-1], *z.shape)).copy()
 
 
 def _sample_size(candidates: str) -> int:

@@ -147,7 +147,7 @@ class Policy:
         self.w = w
         self.z = z
         self._task = torch.from_numpy(w).float()
-        self._policies = torch.from_numpy(np.ascontiguousarray(z)).float()
+        self._policies = torch.from_numpy(z).float()
         self.reset()
 
     def reset(self) -> None:

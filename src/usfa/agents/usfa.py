@@ -32,7 +32,7 @@ class UsfaAgent(Agent):
         w: Tensor,
         z: Tensor,
     ) -> tuple[Tensor, CoreState]:
-        """max_{z∈C} ψ(s,a,z)·w, Eq. 4."""
+        """max_{z∈C} ψ(s,a,z)·w, Eq. 3."""
         psi, core_state = self.unroll(parameters, observation[None], first[None], core_state, z)
         return gpi(psi[0], w).q_max, core_state
 

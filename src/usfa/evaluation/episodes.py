@@ -47,7 +47,7 @@ def episode_returns(
     batch = EnvironmentBatch([make_environment() for _ in range(size)], 1.0, seeds)
     if batch.features != w.shape[1]:
         raise InputError(f"The environment has {batch.features} features; the agent's tasks have {w.shape[1]} entries.")
-    tasks, policies = torch.from_numpy(w).float(), torch.from_numpy(np.ascontiguousarray(z)).float()
+    tasks, policies = torch.from_numpy(w).float(), torch.from_numpy(z).float()
     memory = actor.initial_state(size)
     returns = np.full(size, np.nan)
     for _ in range(step_limit):

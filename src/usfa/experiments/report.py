@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import pandas as pd
 
-__all__ = ["Claim", "claims_section", "markdown_table", "verdict"]
+__all__ = ["Claim", "claims_section", "format_cell", "markdown_table", "verdict"]
 
 Verdict = Literal["holds", "does not hold", "not decided"]
 
@@ -36,10 +37,16 @@ def claims_section(claims: Sequence[Claim]) -> str:
     return "\n".join(["| where | the paper says | measured | verdict |", "|---|---|---|---|", *rows])
 
 
-def markdown_table(table: pd.DataFrame, digits: int = 5) -> str:
+def format_cell(cell: object) -> str:
+    """Five digits for numbers, a dash where there is none."""
+    if isinstance(cell, float):
+        return "–" if math.isnan(cell) else f"{cell:.5f}"
+    return str(cell)
+
+
+def markdown_table(table: pd.DataFrame) -> str:
     """A table of texts and numbers in Markdown."""
     lines = ["| " + " | ".join(table.columns) + " |", "|" + "---|" * len(table.columns)]
     for row in table.itertuples(index=False):
-        cells = [f"{cell:.{digits}f}" if isinstance(cell, float) else str(cell) for cell in row]
-        lines.append("| " + " | ".join(cells) + " |")
+        lines.append("| " + " | ".join(format_cell(cell) for cell in row) + " |")
     return "\n".join(lines)

@@ -174,7 +174,7 @@ def _bounds(experiment: TripExperiment, mdp: TabularMDP, path: Path) -> pd.DataF
     tasks = torch.from_numpy(w)
     tables = []
     for candidates in BOUND_CANDIDATES:
-        z = np.ascontiguousarray(agent.candidates(w, candidates, np.random.default_rng(0)))
+        z = agent.candidates(w, candidates, np.random.default_rng(0))
         policies = torch.from_numpy(z)
         exact = successor_features(mdp, optimal_policy(mdp, policies))
         bound = gpi_bound(mdp, tasks, policies, exact, _learned_psi(agent, mdp, z))

@@ -34,7 +34,7 @@ def generalisation(values: pd.DataFrame, evaluations: pd.DataFrame, test_task: f
         for axes in (known, choice):
             axes.set_xlabel("task w")
         for axes in (optimal, known):
-            axes.set_ylabel("value")
+            axes.set(ylabel="value", ylim=(-1.1, 2.3))
     return figure
 
 

@@ -54,7 +54,8 @@ def styled() -> Iterator[None]:
         "axes.titlesize": 10,
         "font.size": 9,
         "grid.alpha": 0.25,
-        "legend.frameon": False,
+        "legend.edgecolor": "none",
+        "legend.framealpha": 0.8,
         "savefig.dpi": 160,
     }
     with mpl.rc_context(settings):

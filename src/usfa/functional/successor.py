@@ -55,7 +55,7 @@ def policy_actions(psi: Tensor, z: Tensor, legal: Tensor | None = None) -> Tenso
 
 
 def gpi(psi: Tensor, w: Tensor, legal: Tensor | None = None) -> Gpi:
-    """π(s) = argmax_a max_{z∈C} ψ(s,a,z)·w: generalised policy improvement, Section 3.1.
+    """π(s) = argmax_a max_{z∈C} ψ(s,a,z)·w: generalised policy improvement, Eq. 3.
 
     Ties go to the lowest action, then to the lowest policy.
 

@@ -1,4 +1,4 @@
-"""The paper's network (Figure 3, Appendix C.1): a trunk that sees the state once, and a head that sees every z.
+"""The paper's network (Figure 1, Appendix C.1): a trunk that sees the state once, and a head that sees every z.
 
 Conditioning is late: whatever the number of policies, the trunk runs once per observation.
 """

@@ -1,0 +1,58 @@
+"""How the settings of the Trip presets were chosen: on policies drawn from D_z, never on the test tasks M'.
+
+    python benchmarks/trip_settings.py
+
+Every setting trains a USFA with 20 seeds that no published number uses. Shown is the mean gap of the policies π_z on
+their own tasks z, for 300 z ~ D_z = U([0,1]²), with the spread over seeds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from usfa.environments import make, trip_mdp
+from usfa.evaluation import exact_scores
+from usfa.experiments import TrainConfig, preset
+from usfa.experiments.training import build_agent
+from usfa.functional import optimal_return
+from usfa.learners import Learner
+
+SEEDS = tuple(range(100, 120))
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    base = preset("trip-usfa")
+    print(f"{'setting':44} mean gap   std")
+    for reuse in (0, 7, 15):
+        for epsilon in (0.1, 0.5, 0.75, 1.0):
+            learner = replace(base.learner, reuse=reuse, epsilon=epsilon)
+            _report(f"reuse {reuse}, epsilon {epsilon}", replace(base, learner=learner))
+    for rate in (1e-3, 1e-2):
+        _report(f"preset with learning rate {rate}", replace(base, learner=replace(base.learner, learning_rate=rate)))
+    for head in (32, 128):
+        _report(f"preset with {head} units in the head", replace(base, network=replace(base.network, head=(head,))))
+
+
+def _report(name: str, config: TrainConfig) -> None:
+    gaps = _gaps(config)
+    print(f"{name:44} {gaps.mean():.5f}   {gaps.std(ddof=1):.5f}", flush=True)
+
+
+def _gaps(config: TrainConfig) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """The mean gap of each seed over held-out policies."""
+    agent = build_agent(config)
+    learner = Learner(agent, config.learner, lambda: make(config.environment), config.tasks, SEEDS)
+    while not learner.done:
+        learner.step()
+    mdp, z = trip_mdp(), np.random.default_rng(100).random((300, 2))
+    own = np.broadcast_to(z[:, None], (len(SEEDS), len(z), 1, 2))
+    optimal = optimal_return(mdp, torch.from_numpy(z)).numpy()
+    return np.asarray((optimal - exact_scores(agent, learner.parameters, mdp, z, own)).mean(axis=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,301 @@
+import json
+import shutil
+
+import pandas as pd
+import pytest
+
+from usfa.cli import main
+from usfa.environments import ENVIRONMENTS
+from usfa.experiments import PRESETS, SHIPPED_AGENTS
+from usfa.tasks import TASK_SETS
+from usfa.version import __version__
+
+SMALL = ["--seeds", "0", "1", "--learner.budget", "10", "--learner.reuse", "1", "--evaluation.snapshots", "2"]
+
+
+@pytest.fixture
+def desk(tmp_path, monkeypatch):
+    """An empty working directory."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def run(desk, tiny_run):
+    """A copy of a finished run, to spoil."""
+    return shutil.copytree(tiny_run.path, desk / "run")
+
+
+def contents(directory):
+    return {path: path.read_bytes() if path.is_file() else None for path in directory.rglob("*")}
+
+
+def refusal(capsys, directory, words):
+    """The one sentence that bad input ends with; nothing on disk may change."""
+    before = contents(directory)
+    assert main([str(word) for word in words]) == 2
+    captured = capsys.readouterr()
+    (line,) = captured.err.splitlines()
+    assert line.startswith("usfa: ")
+    assert "Traceback" not in captured.out
+    assert contents(directory) == before
+    return line.removeprefix("usfa: ")
+
+
+# --- help and lists ---
+
+
+@pytest.mark.parametrize(
+    ("words", "example"),
+    [
+        ([], "usfa train trip-usfa --seeds 0 1 2"),
+        (["--help"], "usfa reproduce trip"),
+        (["train", "--help"], "usfa train trip-usfa"),
+        (["reproduce", "--help"], "usfa reproduce trip"),
+        (["list", "--help"], "usfa list"),
+    ],
+)
+def test_help_shows_an_example(desk, capsys, words, example):
+    assert main(words) == 0
+    assert example in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "example"),
+    [
+        (["train", "trip-usfa", "--help"], "usfa train trip-usfa --resume"),
+        (["evaluate", "--help"], "usfa evaluate trip --task 0.7,0.7"),
+        (["reproduce", "trip", "--help"], "usfa reproduce trip --seeds 0 1 2"),
+        (["reproduce", "one-state", "--help"], "usfa reproduce one-state"),
+    ],
+)
+def test_help_of_a_command_with_settings_shows_an_example(desk, capsys, words, example):
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    assert stop.value.code == 0
+    assert example in capsys.readouterr().out
+
+
+def test_version(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"usfa {__version__}\n"
+
+
+def test_list_names_everything(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    assert main(["list"]) == 0
+    out = capsys.readouterr().out
+    for name in [*PRESETS, *ENVIRONMENTS, *TASK_SETS, *SHIPPED_AGENTS, "train+task", "sample:N"]:
+        assert name in out
+
+
+# --- commands that work ---
+
+
+def test_evaluate_a_shipped_agent_on_negative_tasks(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    assert main(["evaluate", "trip", "--task", "-1,0.5", "1-1", "--candidates", "task", "1,0;-0.5,0.5"]) == 0
+    out = capsys.readouterr().out
+    rows = [line.split() for line in out.splitlines() if line.startswith(("task ", "1,0;"))]
+    assert [row[:2] for row in rows] == [
+        ["task", "-1,0.5"],
+        ["1,0;-0.5,0.5", "-1,0.5"],
+        ["task", "1-1"],
+        ["1,0;-0.5,0.5", "1-1"],
+    ]
+    assert all(float(row[2]) <= float(row[3]) for row in rows)
+
+
+def test_evaluate_prints_csv(capsys, tiny_run, tmp_path):
+    assert main(["evaluate", str(tiny_run.path), "--task", "trip-train", "--seed", "1", "--csv"]) == 0
+    (tmp_path / "table.csv").write_text(capsys.readouterr().out)
+    table = pd.read_csv(tmp_path / "table.csv", dtype={"task": str})
+    assert list(table.columns) == ["candidates", "task", "score", "std", "optimal", "gap"]
+    assert table.task.tolist() == ["10", "01"]
+    assert table.candidates.unique().tolist() == ["train+task"]
+
+
+def test_train_resume_and_again_from_its_config(desk, capsys):
+    assert main(["train", "trip-usfa", *SMALL, "--out", "run"]) == 0
+    assert "Next: usfa evaluate run --task" in capsys.readouterr().out
+    before = contents(desk)
+    assert main(["train", "trip-usfa", *SMALL, "--out", "run", "--resume"]) == 0
+    assert contents(desk) == before
+    assert main(["train", "run/config.json", "--out", "again"]) == 0
+    assert (desk / "again" / "scores.csv").read_bytes() == (desk / "run" / "scores.csv").read_bytes()
+    assert main(["train", "trip-usfa", *SMALL, "--seeds", "5", "--out", "run", "--overwrite"]) == 0
+    assert json.loads((desk / "run" / "config.json").read_text())["seeds"] == [5]
+
+
+def test_a_config_of_another_name_is_the_one_that_is_read(desk, tiny_run, capsys):
+    config = json.loads((tiny_run.path / "config.json").read_text())
+    config["learner"]["budget"], config["evaluation"]["snapshots"] = 5, 1
+    (desk / "short.json").write_text(json.dumps(config))
+    assert main(["train", "short.json", "--out", "run"]) == 0
+    assert json.loads((desk / "run" / "config.json").read_text())["learner"]["budget"] == 5
+
+
+def test_the_default_directory_has_the_name_of_the_preset(desk, capsys):
+    assert main(["train", "one-state-usfa", "--seeds", "0", "--learner.budget", "5", "--evaluation.snapshots", "1"]) == 0
+    assert (desk / "runs" / "one-state-usfa" / "scores.csv").exists()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["--learner.epsilon", "1"],  # a frame later there may be no more episodes than before
+        ["--learner.environments", "4"],  # one update jumps over several snapshots
+    ],
+)
+def test_snapshots_at_the_same_count_do_not_confuse_the_summary(desk, capsys, settings):
+    frames = ["--learner.budget-unit", "frames", "--learner.budget", "3", "--evaluation.snapshots", "3"]
+    assert main(["train", "trip-usfa", "--seeds", "0", "1", *settings, *frames, "--out", "run"]) == 0
+    assert "mean gap to the optimum" in capsys.readouterr().out
+
+
+# --- input that is refused ---
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["evaluate", "trip", "--task", "1,0,0"], "Task '1,0,0' has 3 entries; expected 2"),
+        (["evaluate", "trip", "--task", "1,0", "100"], "Task '100' has 3 entries; expected 2"),
+        (["evaluate", "trip", "--task", "nan,1"], "Task 'nan,1' holds NaN or infinity"),
+        (["evaluate", "trip", "--task", "1,-inf"], "Task '1,-inf' holds NaN or infinity"),
+        (["evaluate", "trip", "--task", "one,two"], "Task 'one,two' is not a vector"),
+        (["evaluate", "trip", "--task", ""], "Task '' is not a vector"),
+        (["evaluate", "trip", "--task", "trip-direction"], "did you mean 'trip-directions'?"),
+        (["evaluate", "trip", "--task", "1,0", "--candidates", "trian"], "did you mean 'train'?"),
+        (["evaluate", "trip", "--task", "1,0", "--candidates", ""], "Unknown candidate set ''"),
+        (["evaluate", "trip", "--task", "1,0", "--candidates", "sample:0"], "needs a size from 1"),
+        (["evaluate", "trip", "--task", "1,0", "--candidates", "1,0,0"], "has 3 entries; expected 2"),
+        (["evaluate", "trip", "--task", "1,0", "--seed", "7"], "has no seed 7; expected one of [0]"),
+        (["evaluate", "trip", "--task", "1,0", "--episodes", "0"], "episodes is 0"),
+        (["evaluate", "trip", "--task", "1,0", "--epsilon", "1.5"], "epsilon 1.5"),
+        (["evaluate", "tripp", "--task", "1,0"], "did you mean 'trip'?"),
+        (["evaluate", "runs/none", "--task", "1,0"], "Run directory runs/none does not exist."),
+        (["train"], "A preset is missing; expected one of trip-usfa"),
+        (["train", "--seeds", "1"], "A preset is missing"),
+        (["train", "trip-usf"], "Unknown preset 'trip-usf': did you mean 'trip-usfa'?"),
+        (["train", "none/config.json"], "Run directory none does not exist."),
+        (["train", "trip-usfa", "--training-tasks", "1,0,0"], "'1,0,0' have 3 entries; the environment 'trip' has 2"),
+        (["train", "trip-usfa", "--training-tasks", "1,nan"], "holds NaN or infinity"),
+        (["train", "trip-usfa", "--environment", "trpi"], "Unknown environment 'trpi': did you mean 'trip'?"),
+        (["train", "trip-usfa", "--environment-arguments", "plaices", "3"], "plaices"),
+        (["train", "trip-usfa", "--environment-arguments", "places", "0"], "places is 0; expected at least 1."),
+        (["train", "trip-usfa", "--seeds", "1", "1"], "seeds are (1, 1); expected one or more different"),
+        (["train", "trip-usfa", "--learner.epsilon", "2"], "epsilon is 2.0; expected a number from 0 to 1."),
+        (["train", "trip-usfa", "--learner.budget", "0"], "budget is 0; expected at least 1."),
+        (["train", "trip-usfa", "--learner.policies", "boks:0,1"], "'boks:0,1' is not one of gaussian:VARIANCE"),
+        (["train", "trip-usfa", "--evaluation.snapshots", "0"], "snapshots is 0; expected 1 to 1000"),
+        (["train", "trip-usfa", "--checkpoint-every", "0"], "checkpoint_every is 0; expected at least 1."),
+        (["train", "trip-usfa", "--resume", "--overwrite"], "--resume and --overwrite were both given"),
+        (["reproduce", "tripp"], "Unknown experiment 'tripp': did you mean 'trip'?"),
+        (["reproduce", "trip", "--grid", "1"], "grid is 1; expected at least 2"),
+        (["reproduce", "trip", "--places", "0"], "places is 0; expected at least 1."),
+        (["reproduce", "one-state", "--test-task", "1"], "test_task is 1.0; expected a number from -2"),
+        (["reproduce", "one-state", "--gamma", "1"], "gamma is 1.0; expected 0 ≤ gamma < 1"),
+        (["trian"], "Unknown command 'trian': did you mean 'train'?"),
+        (["list", "presets"], "`usfa list` was given 'presets'; expected nothing."),
+    ],
+)
+def test_bad_input_is_one_sentence(desk, capsys, words, sentence):
+    assert sentence in refusal(capsys, desk, words)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["train", "trip-usfa", *SMALL, "--evaluation.candidates", "trian"], "did you mean 'train'?"),
+        (["train", "trip-usfa", *SMALL, "--evaluation.tasks", "1,0,0"], "has 3 entries; expected 2"),
+        (["train", "trip-uvfa", *SMALL, "--evaluation.candidates", "train"], "A UVFA has no candidate set but 'task'"),
+        (["train", "trip-usfa", *SMALL, "--evaluation.epsilon", "2"], "epsilon"),
+        (["train", "trip-usfa", *SMALL, "--evaluation.episodes", "0"], "episodes"),
+    ],
+)
+def test_what_only_the_evaluation_needs_is_checked_before_training(desk, capsys, words, sentence):
+    assert sentence in refusal(capsys, desk, words)
+
+
+@pytest.mark.parametrize("what", ["trip", "one-state"])
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [(["--episodes", "0"], "is 0; expected at least 1"), (["--seeds", "1", "1"], "seeds are (1, 1)")],
+)
+def test_experiments_check_their_numbers_before_they_write(desk, capsys, what, words, sentence):
+    assert sentence in refusal(capsys, desk, ["reproduce", what, *words])
+
+
+def test_a_directory_that_holds_a_run_is_kept(desk, run, capsys):
+    said = refusal(capsys, desk, ["train", "trip-usfa", "--out", run])
+    assert said == (
+        f"Directory {run} already holds a run; go on with --resume, replace it with --overwrite, or choose another --out."
+    )
+
+
+def test_resume_wants_the_same_settings(desk, run, capsys):
+    said = refusal(capsys, desk, ["train", run / "config.json", "--out", run, "--resume", "--learner.gamma", "0.5"])
+    assert "was made with another configuration (different: learner); expected the same to resume" in said
+
+
+@pytest.mark.parametrize("flag", ["--overwrite", "--resume"])
+def test_a_directory_with_other_files_is_kept(desk, capsys, flag):
+    (desk / "thesis").mkdir()
+    (desk / "thesis" / "chapter.txt").write_text("years of work")
+    assert "thesis" in refusal(capsys, desk, ["train", "trip-usfa", *SMALL, "--out", "thesis", flag])
+
+
+def test_a_file_in_the_place_of_a_directory_is_kept(desk, capsys):
+    (desk / "notes").write_text("mine")
+    assert "notes is a file" in refusal(capsys, desk, ["train", "trip-usfa", *SMALL, "--out", "notes", "--overwrite"])
+
+
+def test_torn_config_of_a_run(desk, run, capsys):
+    whole = (run / "config.json").read_text()
+    (run / "config.json").write_text(whole[: len(whole) // 2])
+    assert "config.json is torn or not JSON" in refusal(capsys, desk, ["evaluate", run, "--task", "1,0"])
+    assert "config.json is torn or not JSON" in refusal(capsys, desk, ["train", "trip-usfa", "--out", run, "--resume"])
+
+
+def test_run_of_another_version(desk, run, capsys):
+    config = json.loads((run / "config.json").read_text()) | {"format": 99, "version": "9.9"}
+    (run / "config.json").write_text(json.dumps(config))
+    expected = f"has format 99 (usfa 9.9); usfa {__version__} reads format 1."
+    assert expected in refusal(capsys, desk, ["evaluate", run, "--task", "1,0"])
+    assert expected in refusal(capsys, desk, ["train", "trip-usfa", "--out", run, "--overwrite"])
+
+
+def test_torn_weights(desk, run, capsys):
+    weights = run / "agent" / "weights.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    assert "weights.safetensors is torn or was changed" in refusal(capsys, desk, ["evaluate", run, "--task", "1,0"])
+
+
+def test_unfinished_run(desk, run, capsys):
+    shutil.rmtree(run / "agent")
+    assert "is not finished and has no agent yet" in refusal(capsys, desk, ["evaluate", run, "--task", "1,0"])
+
+
+def test_directory_of_an_experiment_names_its_runs(desk, run, capsys):
+    (desk / "trip" / "runs").mkdir(parents=True)
+    run.rename(desk / "trip" / "runs" / "usfa")
+    assert "holds several runs; expected one of" in refusal(capsys, desk, ["evaluate", "trip", "--task", "1,0"])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["train", "trip-usfa", "--learner.epsilon", "much"],
+        ["train", "trip-usfa", "--no-such-setting"],
+        ["evaluate", "trip"],
+        ["evaluate"],
+        ["reproduce", "trip", "--seeds", "x"],
+    ],
+)
+def test_words_that_do_not_parse_exit_with_2(desk, capsys, words):
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    assert stop.value.code == 2
+    assert capsys.readouterr().err
+    assert contents(desk) == {}
