@@ -2,7 +2,7 @@
 
 project = "usfa"
 author = "The usfa developers"
-copyright = "The usfa developers"  # noqa: A001
+copyright = "The usfa developers"
 extensions = ["myst_parser"]
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3

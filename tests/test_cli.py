@@ -178,7 +178,7 @@ def test_snapshots_at_the_same_count_do_not_confuse_the_summary(desk, capsys, se
         (["train"], "A preset is missing; expected one of trip-usfa"),
         (["train", "--seeds", "1"], "A preset is missing"),
         (["train", "trip-usf"], "Unknown preset 'trip-usf': did you mean 'trip-usfa'?"),
-        (["train", "none/config.json"], "Run directory none does not exist."),
+        (["train", "none/config.json"], "File none/config.json cannot be read"),
         (["train", "trip-usfa", "--training-tasks", "1,0,0"], "'1,0,0' have 3 entries; the environment 'trip' has 2"),
         (["train", "trip-usfa", "--training-tasks", "1,nan"], "holds NaN or infinity"),
         (["train", "trip-usfa", "--environment", "trpi"], "Unknown environment 'trpi': did you mean 'trip'?"),

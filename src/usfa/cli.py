@@ -20,7 +20,7 @@ from usfa.experiments import PRESETS, SHIPPED_AGENTS, TrainConfig, load, preset,
 from usfa.experiments.one_state import OneStateExperiment, reproduce_one_state
 from usfa.experiments.progress import Interrupted
 from usfa.experiments.report import format_cell
-from usfa.experiments.run_directory import OnExisting, RunDirectory
+from usfa.experiments.run_directory import OnExisting, RunDirectory, read_config
 from usfa.experiments.trip import TripExperiment, reproduce_trip
 from usfa.experiments.trip_report import final_table
 from usfa.tasks import CANDIDATE_SETS, TASK_SETS, format_task
@@ -183,7 +183,7 @@ def _train(words: list[str]) -> None:
         return
     name, *rest = words
     if name.endswith(".json"):
-        config, name = RunDirectory(Path(name).parent).config(TrainConfig), Path(name).parent.name
+        config, name = read_config(Path(name), TrainConfig), Path(name).resolve().parent.name
     else:
         config = preset(name)
     command = _parse(Train, f"train {name}", rest, Train(config))
@@ -194,7 +194,7 @@ def _train(words: list[str]) -> None:
 
 def _print_training(console: Console, run: RunDirectory) -> None:
     scores = read_scores(run.scores)
-    final = scores[scores.frames == scores.groupby("seed").frames.transform("max")]
+    final = scores[scores.snapshot == scores.snapshot.max()]
     final = final.assign(gap=final.optimal - final.score)
     known = bool(final.gap.notna().all())
     summary = summarise(final, ["candidates", "task_set"], "gap" if known else "score")

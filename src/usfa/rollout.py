@@ -13,7 +13,7 @@ from torch import Tensor
 from usfa.agents import Agent
 from usfa.environments import EnvironmentBatch
 from usfa.networks import Parameters, over_runs
-from usfa.trajectory import CoreState, Trajectory
+from usfa.trajectory import CoreState, Present, Trajectory
 
 __all__ = ["Collected", "Rollout", "epsilon_greedy"]
 
@@ -65,7 +65,7 @@ class Rollout:
         episode_phi = []
         self._observe(0)
         for t in range(self._action.shape[1]):
-            greedy, self._core_state = self._act(parameters, *self._present(t), self._core_state, w, z)
+            greedy, self._core_state = self._act(parameters, self._present(t), w, z)
             action = epsilon_greedy(greedy.numpy(), self._legal[:, t], epsilon, rngs)
             step = self.batch.step(action.reshape(-1))
             self._action[:, t] = action
@@ -82,11 +82,12 @@ class Rollout:
         self._legal[:, t] = self.batch.legal.reshape(self._legal[:, t].shape)
         self._first[:, t] = self.batch.first.reshape(self.shape)
 
-    def _present(self, t: int) -> tuple[Tensor, Tensor, Tensor]:
-        return (
+    def _present(self, t: int) -> Present:
+        return Present(
             torch.from_numpy(self._observation[:, t]),
             torch.from_numpy(self._legal[:, t]),
             torch.from_numpy(self._first[:, t]),
+            self._core_state,
         )
 
     def _trajectory(self, w: Tensor, core_state: CoreState) -> Trajectory:

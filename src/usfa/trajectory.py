@@ -1,4 +1,4 @@
-"""The one record that travels from the environments to the loss."""
+"""The records that travel from the environments to the agent and to the loss."""
 
 from __future__ import annotations
 
@@ -6,10 +6,19 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-__all__ = ["CoreState", "Trajectory", "is_seam"]
+__all__ = ["CoreState", "Present", "Trajectory", "is_seam"]
 
 CoreState = tuple[Tensor, ...]
 """The recurrent state of a network, each tensor [B, ...]; empty for networks without memory."""
+
+
+class Present(NamedTuple):
+    """One moment of B environments: what an agent acts on."""
+
+    observation: Tensor  # [B, ...]  float32, encoded
+    legal: Tensor  # [B, A]    bool
+    first: Tensor  # [B]       bool, the observation opens an episode
+    core_state: CoreState  # each [B, ...], the network's memory of the episode so far
 
 
 class Trajectory(NamedTuple):

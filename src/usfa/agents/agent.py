@@ -12,7 +12,7 @@ from torch.func import functional_call
 from usfa.environments import ObservationSpec
 from usfa.functional import greedy_actions
 from usfa.networks import NetworkConfig, Parameters, UniversalNetwork, initial_parameters
-from usfa.trajectory import CoreState, Trajectory
+from usfa.trajectory import CoreState, Present, Trajectory
 
 __all__ = ["Actor", "Agent", "AgentSpec"]
 
@@ -35,40 +35,27 @@ class Actor(ABC):
         """The memory at the start of an episode."""
         return ()
 
+    def at_start(self, observation: Tensor) -> Present:
+        """B episodes that open with these observations [B, ...], where everything is legal."""
+        batch = len(observation)
+        yes = torch.ones(batch, self.spec.actions, dtype=torch.bool)
+        return Present(observation, yes, yes[:, 0], self.initial_state(batch))
+
     @abstractmethod
-    def q_values(
-        self,
-        parameters: Parameters,
-        observation: Tensor,
-        first: Tensor,
-        core_state: CoreState,
-        w: Tensor,
-        z: Tensor,
-    ) -> tuple[Tensor, CoreState]:
-        """What each action is worth on task w, [B, A], by the best of the policies z.
+    def q_values(self, parameters: Parameters, present: Present, w: Tensor, z: Tensor) -> tuple[Tensor, CoreState]:
+        """What each action is worth on task w, [B, A], by the best of the policies z, and the new memory.
 
         Args:
             parameters: the weights.
-            observation: [B, ...].
-            first: [B].
-            core_state: each [B, ...].
+            present: what the agent sees; illegal actions get values as well.
             w: [B, D].
             z: [B, N, D], the candidate set C.
         """
 
-    def act(
-        self,
-        parameters: Parameters,
-        observation: Tensor,
-        legal: Tensor,
-        first: Tensor,
-        core_state: CoreState,
-        w: Tensor,
-        z: Tensor,
-    ) -> tuple[Tensor, CoreState]:
-        """The greedy action [B] on task w; exploration is the caller's."""
-        q, core_state = self.q_values(parameters, observation, first, core_state, w, z)
-        return greedy_actions(q, legal), core_state
+    def act(self, parameters: Parameters, present: Present, w: Tensor, z: Tensor) -> tuple[Tensor, CoreState]:
+        """The greedy legal action [B] on task w, and the new memory; exploration is the caller's."""
+        q, core_state = self.q_values(parameters, present, w, z)
+        return greedy_actions(q, present.legal), core_state
 
 
 class Agent(Actor):
@@ -99,6 +86,13 @@ class Agent(Actor):
             self.network, parameters, (observation, first, core_state, z)
         )
         return result
+
+    def step(self, parameters: Parameters, present: Present, z: Tensor) -> tuple[Tensor, CoreState]:
+        """The network at one moment, an unroll with T = 1: z [B, N, D] -> [B, N, A, D], memory."""
+        values, core_state = self.unroll(
+            parameters, present.observation[None], present.first[None], present.core_state, z
+        )
+        return values[0], core_state
 
     @abstractmethod
     def loss(self, parameters: Parameters, trajectory: Trajectory, z: Tensor, lambda_: float) -> Tensor:

@@ -10,7 +10,7 @@ from usfa.environments import ObservationSpec
 from usfa.errors import InputError
 from usfa.functional import TabularMDP, gpi, optimal_policy, successor_features
 from usfa.networks import Parameters
-from usfa.trajectory import CoreState
+from usfa.trajectory import CoreState, Present
 
 __all__ = ["SfGpiTables", "exact_sf_gpi"]
 
@@ -24,19 +24,11 @@ class SfGpiTables(Actor):
     def __init__(self, spec: AgentSpec) -> None:
         self.spec = spec
 
-    def q_values(
-        self,
-        parameters: Parameters,
-        observation: Tensor,
-        first: Tensor,
-        core_state: CoreState,
-        w: Tensor,
-        z: Tensor,
-    ) -> tuple[Tensor, CoreState]:
+    def q_values(self, parameters: Parameters, present: Present, w: Tensor, z: Tensor) -> tuple[Tensor, CoreState]:
         """max_{z∈C} ψ^{π_z}(s,a)·w, with one-hot observations [B, S]."""
         tables = parameters["psi"][self._rows(parameters["z"], z)]  # [B, N, S, A, D]
-        psi = torch.einsum("bs,bnsad->bnad", observation.to(tables), tables)
-        return gpi(psi, w.to(tables)).q_max, core_state
+        psi = torch.einsum("bs,bnsad->bnad", present.observation.to(tables), tables)
+        return gpi(psi, w.to(tables)).q_max, present.core_state
 
     @staticmethod
     def _rows(known: Tensor, z: Tensor) -> Tensor:

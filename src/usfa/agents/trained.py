@@ -23,10 +23,10 @@ from usfa.agents.sf_gpi import SfGpiTables
 from usfa.agents.usfa import UsfaAgent
 from usfa.errors import InputError
 from usfa.files import read_json, sha256, write_atomically, write_json
-from usfa.functional import greedy_actions
 from usfa.networks import NetworkConfig, Parameters
 from usfa.records import from_json, to_json
 from usfa.tasks import candidate_set, format_task, parse_sampler, parse_task
+from usfa.trajectory import Present
 from usfa.version import __version__
 
 __all__ = ["AgentFile", "Policy", "TrainedAgent", "load_agent", "save_agent"]
@@ -89,6 +89,7 @@ class TrainedAgent:
             raise InputError(f"A UVFA has no candidate set but 'task'; given was {chosen!r}.")
         return candidate_set(chosen, w, self.training_tasks, self.sampler, rng)
 
+    @torch.no_grad()
     def q_values(
         self,
         observation: object,
@@ -105,10 +106,14 @@ class TrainedAgent:
             candidates: C; by default M ∪ {w'}.
             seed: for "sample:N".
         """
-        policy = self.policy(task, candidates, seed=seed)
+        w = parse_task(task, self.file.spec.features)
+        z = self.candidates(w, candidates, np.random.default_rng(seed))
         encoded = self.file.spec.observation.encode(observation)
         single = encoded.ndim == len(self.file.spec.observation.shape)
-        q = policy.q_values(torch.from_numpy(encoded[None] if single else encoded))
+        present = self.actor.at_start(torch.from_numpy(encoded[None] if single else encoded))
+        batch = len(present.observation)
+        tasks, policies = torch.from_numpy(w).float(), torch.from_numpy(z).float()
+        q, _ = self.actor.q_values(self.parameters, present, tasks.expand(batch, -1), policies.expand(batch, -1, -1))
         result: NDArray[np.float32] = (q[0] if single else q).numpy()
         return result
 
@@ -119,10 +124,8 @@ class TrainedAgent:
             raise InputError(f"A {self.file.kind} agent has no network of successor features; expected a USFA.")
         encoded = torch.from_numpy(self.file.spec.observation.encode(observation))
         policies = torch.from_numpy(np.array(z, np.float32)).expand(len(encoded), -1, -1)
-        first = torch.ones(1, len(encoded), dtype=torch.bool)
-        memory = self.actor.initial_state(len(encoded))
-        psi, _ = self.actor.unroll(self.parameters, encoded[None], first, memory, policies)
-        result: NDArray[np.float32] = psi[0].numpy()
+        psi, _ = self.actor.step(self.parameters, self.actor.at_start(encoded), policies)
+        result: NDArray[np.float32] = psi.numpy()
         return result
 
     def policy(self, task: str | ArrayLike, candidates: Candidates | None = None, *, seed: int = 0) -> Policy:
@@ -152,9 +155,10 @@ class Policy:
 
     def reset(self) -> None:
         """Forget the episode."""
-        self._core_state = self.agent.actor.initial_state(1)
-        self._first = True
+        self._memory = self.agent.actor.initial_state(1)
+        self._first = torch.ones(1, dtype=torch.bool)
 
+    @torch.no_grad()
     def __call__(self, observation: object, legal: ArrayLike | None = None) -> int:
         """The action for this observation.
 
@@ -162,25 +166,19 @@ class Policy:
             observation: as the environment gives it.
             legal: which actions exist now, `info["action_mask"]` where the environment has one.
         """
-        encoded = torch.from_numpy(self.agent.file.spec.observation.encode(observation))
-        mask = None if legal is None else torch.from_numpy(np.asarray(legal, dtype=np.bool_))
-        q = self.q_values(encoded[None])
-        self._first = False
-        return int(greedy_actions(q[0], mask))
+        actor = self.agent.actor
+        encoded = torch.from_numpy(actor.spec.observation.encode(observation)[None])
+        present = Present(encoded, self._mask(legal), self._first, self._memory)
+        action, self._memory = actor.act(self.agent.parameters, present, self._task[None], self._policies[None])
+        self._first = torch.zeros(1, dtype=torch.bool)
+        return int(action)
 
-    @torch.no_grad()
-    def q_values(self, observation: torch.Tensor) -> torch.Tensor:
-        """Q of every action for encoded observations [B, ...] -> [B, A]; advances the memory."""
-        batch = len(observation)
-        q, self._core_state = self.agent.actor.q_values(
-            self.agent.parameters,
-            observation,
-            torch.full((batch,), self._first),
-            self._core_state,
-            self._task.expand(batch, -1),
-            self._policies.expand(batch, -1, -1),
-        )
-        return q
+    def _mask(self, legal: ArrayLike | None) -> torch.Tensor:
+        actions = self.agent.actor.spec.actions
+        mask = np.ones(actions, np.bool_) if legal is None else np.array(legal, np.bool_)
+        if mask.shape != (actions,) or not mask.any():
+            raise InputError(f"legal is {legal!r}; expected {actions} entries, one per action, and one of them true.")
+        return torch.from_numpy(mask[None])
 
 
 def save_agent(directory: Path, file: AgentFile, parameters: Parameters) -> None:

@@ -8,7 +8,7 @@ from usfa.agents.agent import Agent, AgentSpec
 from usfa.functional import gpi, policy_actions
 from usfa.losses import squared_td, td_errors
 from usfa.networks import Parameters
-from usfa.trajectory import CoreState, Trajectory
+from usfa.trajectory import CoreState, Present, Trajectory
 
 __all__ = ["UsfaAgent"]
 
@@ -23,18 +23,10 @@ class UsfaAgent(Agent):
     def _outputs_per_action(spec: AgentSpec) -> int:
         return spec.features
 
-    def q_values(
-        self,
-        parameters: Parameters,
-        observation: Tensor,
-        first: Tensor,
-        core_state: CoreState,
-        w: Tensor,
-        z: Tensor,
-    ) -> tuple[Tensor, CoreState]:
+    def q_values(self, parameters: Parameters, present: Present, w: Tensor, z: Tensor) -> tuple[Tensor, CoreState]:
         """max_{z∈C} ψ(s,a,z)·w, Eq. 3."""
-        psi, core_state = self.unroll(parameters, observation[None], first[None], core_state, z)
-        return gpi(psi[0], w).q_max, core_state
+        psi, core_state = self.step(parameters, present, z)
+        return gpi(psi, w).q_max, core_state
 
     def loss(self, parameters: Parameters, trajectory: Trajectory, z: Tensor, lambda_: float) -> Tensor:
         """[φ + γ ψ(s',a',z) - ψ(s,a,z)]² with a' = argmax_b ψ(s',b,z)·z: Algorithm 1, lines 9-12.

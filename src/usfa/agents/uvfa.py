@@ -9,7 +9,7 @@ from usfa.agents.agent import Agent, AgentSpec
 from usfa.functional import greedy_actions
 from usfa.losses import squared_td, td_errors
 from usfa.networks import Parameters
-from usfa.trajectory import CoreState, Trajectory
+from usfa.trajectory import CoreState, Present, Trajectory
 
 __all__ = ["UvfaAgent"]
 
@@ -24,18 +24,10 @@ class UvfaAgent(Agent):
     def _outputs_per_action(spec: AgentSpec) -> int:
         return 1
 
-    def q_values(
-        self,
-        parameters: Parameters,
-        observation: Tensor,
-        first: Tensor,
-        core_state: CoreState,
-        w: Tensor,
-        z: Tensor,
-    ) -> tuple[Tensor, CoreState]:
+    def q_values(self, parameters: Parameters, present: Present, w: Tensor, z: Tensor) -> tuple[Tensor, CoreState]:
         """Q(s,a,w); a UVFA knows no other policies, so that z has no say."""
-        q, core_state = self.unroll(parameters, observation[None], first[None], core_state, w[:, None])
-        return q[0, :, 0, :, 0], core_state
+        q, core_state = self.step(parameters, present, w[:, None])
+        return q[:, 0, :, 0], core_state
 
     def loss(self, parameters: Parameters, trajectory: Trajectory, z: Tensor, lambda_: float) -> Tensor:
         """[φ·z + γ max_b Q(s',b,z) - Q(s,a,z)]²: ordinary Q(λ) for every task z."""

@@ -56,7 +56,7 @@ class EnvironmentBatch:
         self.legal = np.ones((len(envs), self.actions), np.bool_)
         self.first = np.ones(len(envs), np.bool_)
         self._truncated = np.zeros(len(envs), np.bool_)
-        self._restarts = np.random.default_rng(list(seeds))
+        self._restarts = [np.random.default_rng([seed, 1]) for seed in seeds]
         self._episode_phi = np.zeros((len(envs), self.features))
         for index, seed in enumerate(seeds):
             self._reset(index, seed)
@@ -125,7 +125,7 @@ class EnvironmentBatch:
         """
         return {
             "envs": [self._state_of(index) for index in range(len(self))],
-            "restarts": self._restarts.bit_generator.state,
+            "restarts": [rng.bit_generator.state for rng in self._restarts],
             "observation": self.observation.tolist(),
             "legal": self.legal.tolist(),
             "first": self.first.tolist(),
@@ -143,7 +143,7 @@ class EnvironmentBatch:
         if hasattr(env, "get_state"):
             saved: dict[str, Any] = env.get_state()
             return saved
-        seed = int(self._restarts.integers(2**31))
+        seed = int(self._restarts[index].integers(2**31))
         self._reset(index, seed)
         return {"restart_seed": seed}
 
@@ -154,7 +154,8 @@ class EnvironmentBatch:
                 self._reset(index, saved["restart_seed"])
             else:
                 env.set_state(saved)
-        self._restarts.bit_generator.state = state["restarts"]
+        for rng, saved in zip(self._restarts, state["restarts"], strict=True):
+            rng.bit_generator.state = saved
         self.observation[:] = state["observation"]
         self.legal[:] = state["legal"]
         self.first[:] = state["first"]

@@ -13,8 +13,9 @@ from usfa.environments import Environment, EnvironmentBatch
 from usfa.errors import InputError
 from usfa.networks import Parameters
 from usfa.rollout import epsilon_greedy
+from usfa.trajectory import Present
 
-__all__ = ["episode_returns"]
+__all__ = ["episode_returns", "repeated_returns"]
 
 
 @torch.no_grad()
@@ -51,15 +52,9 @@ def episode_returns(
     memory = actor.initial_state(size)
     returns = np.full(size, np.nan)
     for _ in range(step_limit):
-        greedy, memory = actor.act(
-            parameters,
-            torch.from_numpy(batch.observation),
-            torch.from_numpy(batch.legal),
-            torch.from_numpy(batch.first),
-            memory,
-            tasks,
-            policies,
-        )
+        seen = (torch.from_numpy(batch.observation), torch.from_numpy(batch.legal), torch.from_numpy(batch.first))
+        present = Present(*seen, memory)
+        greedy, memory = actor.act(parameters, present, tasks, policies)
         action = epsilon_greedy(greedy.numpy()[None], batch.legal[None], epsilon, [rng])[0]
         step = batch.step(action)
         finished = step.ended & np.isnan(returns)  # an environment goes on after its episode; only the first counts
@@ -67,3 +62,19 @@ def episode_returns(
         if not np.isnan(returns).any():
             return returns
     raise InputError(f"An episode has not ended after {step_limit} steps; expected an environment with a time limit.")
+
+
+def repeated_returns(
+    actor: Actor,
+    parameters: Parameters,
+    make_environment: Callable[[], Environment],
+    w: NDArray[np.float64],
+    z: NDArray[np.float64],
+    epsilon: float,
+    rng: np.random.Generator,
+    episodes: int,
+) -> NDArray[np.float64]:
+    """Several episodes of each of K tasks, all in one batch: [episodes, K]. Arguments as in :func:`episode_returns`."""
+    tasks, policies = np.tile(w, (episodes, 1)), np.tile(z, (episodes, 1, 1))
+    returns = episode_returns(actor, parameters, make_environment, tasks, policies, epsilon, rng)
+    return returns.reshape(episodes, len(w))

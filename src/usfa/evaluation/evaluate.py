@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from usfa.agents import TrainedAgent
 from usfa.environments import make
 from usfa.errors import InputError
-from usfa.evaluation.episodes import episode_returns
+from usfa.evaluation.episodes import repeated_returns
 from usfa.evaluation.exact import exact_mdp, exact_scores
 from usfa.functional import optimal_return
 from usfa.tasks import format_task, parse_tasks
@@ -48,7 +49,8 @@ def evaluate(
     if episodes < 1 or not 0 <= epsilon <= 1:
         raise InputError(f"episodes is {episodes} and epsilon {epsilon}; expected at least 1, and 0 to 1.")
     w = _task_rows(tasks, agent.file.spec.features)
-    mdp = exact_mdp(make(agent.file.environment, **agent.file.environment_arguments))
+    make_environment = partial(make, agent.file.environment, **agent.file.environment_arguments)
+    mdp = exact_mdp(make_environment())
     if exact and mdp is None:
         raise InputError(f"The environment {agent.file.environment!r} has no tables; expected exact=False for it.")
     rng = np.random.default_rng(seed)
@@ -60,35 +62,13 @@ def evaluate(
             scores = exact_scores(agent.actor, stacked, mdp, w, z[None])[0][None]
             optimal = optimal_return(mdp, torch.from_numpy(w)).numpy()
         else:
-            scores = _episode_scores(agent, w, z, episodes, epsilon, rng)
+            scores = repeated_returns(agent.actor, agent.parameters, make_environment, w, z, epsilon, rng, episodes)
             optimal = np.full(len(w), np.nan)
         for index, task in enumerate(w):
             score = scores[:, index].mean()
             std = scores[:, index].std(ddof=1) if len(scores) > 1 else 0.0
             rows.append((name, format_task(task), score, std, optimal[index], optimal[index] - score))
     return pd.DataFrame(rows, columns=["candidates", "task", "score", "std", "optimal", "gap"])
-
-
-def _episode_scores(
-    agent: TrainedAgent,
-    w: NDArray[np.float64],
-    z: NDArray[np.float64],
-    episodes: int,
-    epsilon: float,
-    rng: np.random.Generator,
-) -> NDArray[np.float64]:
-    """[episodes, K], all in one batch."""
-    file = agent.file
-    returns = episode_returns(
-        agent.actor,
-        agent.parameters,
-        lambda: make(file.environment, **file.environment_arguments),
-        np.tile(w, (episodes, 1)),
-        np.tile(z, (episodes, 1, 1)),
-        epsilon,
-        rng,
-    )
-    return returns.reshape(episodes, len(w))
 
 
 def _task_rows(tasks: str | ArrayLike, features: int) -> NDArray[np.float64]:

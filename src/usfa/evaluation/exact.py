@@ -55,16 +55,14 @@ def greedy_tables(
 ) -> torch.Tensor:
     """What every run does in every state on every task, [R, K, S]; arguments as in :func:`exact_scores`."""
     runs, tasks = z.shape[:2]
-    pairs = tasks * mdp.states
     states = torch.from_numpy(actor.spec.observation.encode(np.tile(np.arange(mdp.states), tasks)))
-    first = torch.ones(runs, pairs, dtype=torch.bool)
-    memory = tuple(x.expand(runs, *x.shape) for x in actor.initial_state(pairs))
-    q, _ = over_runs(actor.q_values, runs)(
+
+    def values(run: Parameters, tasks: torch.Tensor, policies: torch.Tensor) -> torch.Tensor:
+        return actor.q_values(run, actor.at_start(states), tasks, policies)[0]
+
+    q: torch.Tensor = over_runs(values, runs)(
         parameters,
-        states.expand(runs, *states.shape),
-        first,
-        memory,
-        torch.from_numpy(np.repeat(w, mdp.states, axis=0)).float().expand(runs, pairs, -1),
+        torch.from_numpy(np.repeat(w, mdp.states, axis=0)).float().expand(runs, -1, -1),
         torch.from_numpy(np.repeat(z, mdp.states, axis=1)).float(),
     )
     return greedy_actions(q.unflatten(1, (tasks, mdp.states)), mdp.legal)

@@ -21,6 +21,7 @@ SCORE_COLUMNS = {
     "training_set": "M",
     "policies": "D_z, with its σ where it has one",
     "seed": "of the training run",
+    "snapshot": "when the agent was frozen, in the unit of the training budget",
     "episodes": "of training so far",
     "frames": "environment steps of training so far",
     "task_set": "which set of test tasks the task belongs to",
@@ -44,7 +45,7 @@ def score_table(
         tasks: [K, D].
         optimal: [K], NaN where it is not known.
         labels: columns that are the same in every row.
-        runs: columns with a value per run, each [R]: seed, episodes, frames.
+        runs: columns with a value per run, each [R]: seed, snapshot, episodes, frames.
     """
     size = len(tasks)
     columns = {
@@ -68,9 +69,14 @@ def read_scores(path: Path) -> pd.DataFrame:
     """A table from :func:`write_scores`."""
     texts = dict.fromkeys(("agent", "candidates", "training_set", "policies", "task_set", "task"), str)
     try:
-        scores = pd.read_csv(path, dtype=texts, float_precision="round_trip")
+        scores = pd.read_csv(path, dtype=texts, converters={"score": _float, "optimal": _float})
     except (OSError, ValueError) as error:
         raise InputError(f"File {path} is not a table of scores: {error}.") from error
     if list(scores.columns) != list(SCORE_COLUMNS):
         raise InputError(f"File {path} has the columns {list(scores.columns)}; expected {list(SCORE_COLUMNS)}.")
     return scores
+
+
+def _float(text: str) -> float:
+    """Python reads a float back to the bit, whatever the version of pandas; an empty cell is NaN."""
+    return float(text or "nan")

@@ -32,6 +32,14 @@ class EvaluationConfig:
     epsilon: float = 0.001
     """Probability of a random action in those."""
 
+    def __post_init__(self) -> None:
+        if self.episodes < 1:
+            raise InputError(f"evaluation.episodes is {self.episodes}; expected at least 1.")
+        if not 0 <= self.epsilon <= 1:
+            raise InputError(f"evaluation.epsilon is {self.epsilon}; expected a number from 0 to 1.")
+        if not self.candidates:
+            raise InputError("evaluation.candidates is empty; expected at least one candidate set, such as 'task'.")
+
 
 @dataclass(frozen=True)
 class TrainConfig:

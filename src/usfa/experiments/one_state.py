@@ -56,6 +56,8 @@ class OneStateExperiment:
             raise InputError(
                 f"test_task is {self.test_task}; expected a number from -2 to below 0, where staying wins."
             )
+        for variant in VARIANTS:
+            self.config(variant)
         one_state_mdp(self.gamma)
 
     def config(self, variant: str) -> TrainConfig:
@@ -121,7 +123,7 @@ def _evaluations(experiment: OneStateExperiment, mdp: TabularMDP) -> pd.DataFram
 
 def _returns(experiment: OneStateExperiment, scores: pd.DataFrame) -> pd.DataFrame:
     names = {("uvfa", "task"): "UVFA", ("usfa", "task"): "USFA, C = {w′}", ("usfa", "train"): "USFA, C = M"}
-    final = scores[scores.episodes >= experiment.episodes]
+    final = scores[scores.snapshot == experiment.episodes]
     methods = [names[key] for key in zip(final.agent, final.candidates, strict=True)]
     return final.assign(method=methods, w=final.task.astype(float))[["method", "seed", "w", "score", "optimal"]]
 

@@ -24,7 +24,7 @@ from usfa.files import read_checked, read_json, write_atomically, write_checked,
 from usfa.records import from_json, to_json
 from usfa.version import __version__
 
-__all__ = ["OnExisting", "RunDirectory"]
+__all__ = ["OnExisting", "RunDirectory", "read_config"]
 
 FORMAT = 1
 KEPT_CHECKPOINTS = 2
@@ -62,7 +62,7 @@ class RunDirectory:
     def _clear(self, existing: OnExisting) -> None:
         if not (self.path / "config.json").is_file():
             raise InputError(f"Directory {self.path} holds files that are not a run; expected an empty or new one.")
-        self._header()
+        _read_header(self.path / "config.json")
         if existing == "refuse":
             raise InputError(
                 f"Directory {self.path} already holds a run; go on with --resume, replace it with --overwrite, "
@@ -82,24 +82,11 @@ class RunDirectory:
 
     def config(self, kind: type[Config]) -> Config:
         """The run's configuration; InputError if the directory holds no run of this kind and version."""
-        header, fields = self._header()
-        if header["kind"] != kind.__name__:
-            raise InputError(f"Directory {self.path} holds a {header['kind']}; expected a {kind.__name__}.")
-        return from_json(kind, fields, f"File {self.path / 'config.json'}")
-
-    def _header(self) -> tuple[dict[str, Any], dict[str, Any]]:
         if not self.path.is_dir():
             raise InputError(f"Run directory {self.path} does not exist.")
         if not (self.path / "config.json").is_file():
             raise InputError(f"Directory {self.path} is not a run: it has no config.json.")
-        fields = read_json(self.path / "config.json")
-        header = {name: fields.pop(name, None) for name in ("format", "version", "kind")}
-        if header["format"] != FORMAT:
-            raise InputError(
-                f"The run in {self.path} has format {header['format']} (usfa {header['version']}); "
-                f"usfa {__version__} reads format {FORMAT}."
-            )
-        return header, fields
+        return read_config(self.path / "config.json", kind)
 
     # --- what is in it ---
 
@@ -160,6 +147,25 @@ class RunDirectory:
             lines = self.metrics.read_text().splitlines(keepends=True)
             kept = [line for line in lines if line.endswith("\n") and json.loads(line)["updates"] <= updates]
             write_atomically(self.metrics, "".join(kept).encode())
+
+
+def read_config(path: Path, kind: type[Config]) -> Config:
+    """The configuration in a run's config.json; InputError if it is of another kind or version."""
+    header, fields = _read_header(path)
+    if header["kind"] != kind.__name__:
+        raise InputError(f"File {path} holds a {header['kind']}; expected a {kind.__name__}.")
+    return from_json(kind, fields, f"File {path}")
+
+
+def _read_header(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    fields = read_json(path)
+    header = {name: fields.pop(name, None) for name in ("format", "version", "kind")}
+    if header["format"] != FORMAT:
+        raise InputError(
+            f"File {path} has format {header['format']} (usfa {header['version']}); "
+            f"usfa {__version__} reads format {FORMAT}."
+        )
+    return header, fields
 
 
 def _write_tensors(path: Path, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:

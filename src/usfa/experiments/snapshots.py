@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch import Tensor
 from usfa.agents import Agent
 from usfa.environments import make
 from usfa.evaluation import exact_mdp, exact_scores, score_table
-from usfa.evaluation.episodes import episode_returns
+from usfa.evaluation.episodes import repeated_returns
 from usfa.experiments.config import TrainConfig
 from usfa.experiments.progress import ProgressBar
 from usfa.experiments.run_directory import RunDirectory
@@ -118,7 +119,7 @@ def score_snapshots(config: TrainConfig, agent: Agent, run: RunDirectory, name: 
             "policies": config.learner.policies,
             "task_set": tasks,
         }
-        runs = {"seed": config.seeds, "episodes": counters["episodes"], "frames": counters["frames"]}
+        runs = {"seed": config.seeds, "snapshot": [milestone] * len(config.seeds), **counters}
         columns = {key: np.array(values, np.int64) for key, values in runs.items()}
         tables.append(score_table(scores, w, optimal, labels, columns))
         bar.update(done + 1)
@@ -133,30 +134,13 @@ def _scores(
     # One stream per seed, the same at every snapshot: sampled candidates do not add noise along the curve.
     rngs = [np.random.default_rng([seed, 1]) for seed in config.seeds]
     z = np.stack([candidate_set(candidates, w, config.tasks, sampler, rng) for rng in rngs])
-    mdp = exact_mdp(make(config.environment, **config.environment_arguments))
+    make_environment = partial(make, config.environment, **config.environment_arguments)
+    mdp = exact_mdp(make_environment())
     if mdp is not None:
         return exact_scores(agent, parameters, mdp, w, z), optimal_return(mdp, torch.from_numpy(w)).numpy()
-    scores = [_episode_means(config, agent, select_run(parameters, r), w, z[r], rng) for r, rng in enumerate(rngs)]
-    return np.stack(scores), np.full(len(w), np.nan)
-
-
-def _episode_means(
-    config: TrainConfig,
-    agent: Agent,
-    parameters: Parameters,
-    w: NDArray[np.float64],
-    z: NDArray[np.float64],
-    rng: np.random.Generator,
-) -> NDArray[np.float64]:
-    episodes = config.evaluation.episodes
-    returns = episode_returns(
-        agent,
-        parameters,
-        lambda: make(config.environment, **config.environment_arguments),
-        np.tile(w, (episodes, 1)),
-        np.tile(z, (episodes, 1, 1)),
-        config.evaluation.epsilon,
-        rng,
-    )
-    means: NDArray[np.float64] = returns.reshape(episodes, -1).mean(axis=0)
-    return means
+    episodes, epsilon = config.evaluation.episodes, config.evaluation.epsilon
+    scores = [
+        repeated_returns(agent, select_run(parameters, run), make_environment, w, z[run], epsilon, rng, episodes)
+        for run, rng in enumerate(rngs)
+    ]
+    return np.stack(scores).mean(axis=1), np.full(len(w), np.nan)

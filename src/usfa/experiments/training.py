@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -25,6 +26,7 @@ from usfa.experiments.run_directory import OnExisting, RunDirectory
 from usfa.experiments.snapshots import SnapshotWriter, score_snapshots
 from usfa.learners import Learner, Update
 from usfa.records import to_json
+from usfa.tasks import candidate_set, parse_sampler, parse_tasks
 
 __all__ = ["train"]
 
@@ -73,14 +75,26 @@ def build_agent(config: TrainConfig) -> Agent:
             f"The training tasks {config.training_tasks!r} have {config.tasks.shape[1]} entries; the environment "
             f"{config.environment!r} has {spec.features} features."
         )
+    _check_evaluation(config, spec.features)
     return make_agent(config.agent, spec, config.network)
+
+
+def _check_evaluation(config: TrainConfig, features: int) -> None:
+    """What would fail after hours of training fails now."""
+    sampler = parse_sampler(config.learner.policies, config.tasks)
+    for tasks in config.evaluation.tasks:
+        parse_tasks(tasks, features)
+    for candidates in config.evaluation.candidates:
+        candidate_set(candidates, config.tasks, config.tasks, sampler, np.random.default_rng(0))
+        if config.agent == "uvfa" and candidates != "task":
+            raise InputError(f"A UVFA has no candidate set but 'task'; evaluation.candidates has {candidates!r}.")
 
 
 def _learn(config: TrainConfig, agent: Agent, run: RunDirectory, console: Console | None, label: str) -> Learner:
     learner = Learner(
         agent,
         config.learner,
-        lambda: make(config.environment, **config.environment_arguments),
+        partial(make, config.environment, **config.environment_arguments),
         config.tasks,
         config.seeds,
     )
@@ -188,7 +202,7 @@ def _agent_file(config: TrainConfig, agent: Agent, scores: pd.DataFrame) -> Agen
 
 def _final_means(scores: pd.DataFrame) -> dict[str, float]:
     """The mean score of the last snapshot, and its gap to the optimum where that is known."""
-    last = scores[scores.frames == scores.groupby("seed").frames.transform("max")]
+    last = scores[scores.snapshot == scores.snapshot.max()]
     means = {}
     for (candidates, tasks), group in last.groupby(["candidates", "task_set"], sort=False):
         where = f"C = {candidates}, tasks {tasks if len(tasks) <= 40 else tasks[:37] + '...'}"

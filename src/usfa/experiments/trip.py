@@ -67,6 +67,8 @@ class TripExperiment:
     def __post_init__(self) -> None:
         if self.grid < 2:
             raise InputError(f"grid is {self.grid}; expected at least 2 points per side.")
+        for variant in VARIANTS:
+            self.config(variant)
         trip_mdp(self.places, self.exploration_cost)
 
     def config(self, variant: str) -> TrainConfig:
@@ -102,7 +104,7 @@ def reproduce_trip(
         mdp = trip_mdp(experiment.places, experiment.exploration_cost)
         maps, bounds = _maps(experiment, mdp, path), _bounds(experiment, mdp, path)
         bar.update(2)
-        summary = summarise(_with_gap(scores), ["agent", "candidates", "task_set", "episodes"], "gap")
+        summary = summarise(_with_gap(scores), ["agent", "candidates", "task_set", "snapshot"], "gap")
         _draw(experiment, run, scores, summary, maps, bounds)
         bar.update(3)
         for name, table in {"scores": scores, "summary": summary, "maps": maps, "bounds": bounds}.items():
@@ -125,7 +127,7 @@ def _exact_table(experiment: TripExperiment) -> pd.DataFrame:
     for name in ("trip-directions", "trip-diagonal"):
         w = task_set(name)
         labels = {"agent": EXACT, "candidates": "train", "training_set": "trip-train", "policies": "train"}
-        runs = {column: np.zeros(1, np.int64) for column in ("seed", "episodes", "frames")}
+        runs = {column: np.zeros(1, np.int64) for column in ("seed", "snapshot", "episodes", "frames")}
         optimal = optimal_return(mdp, torch.from_numpy(w)).numpy()
         tables.append(score_table(_exact_sf_gpi_scores(mdp, w), w, optimal, {**labels, "task_set": name}, runs))
     return pd.concat(tables, ignore_index=True)
@@ -209,7 +211,7 @@ def _draw(
     maps: pd.DataFrame,
     bounds: pd.DataFrame,
 ) -> None:
-    final = _with_gap(scores[(scores.episodes >= experiment.episodes) | (scores.agent == EXACT)])
+    final = _with_gap(scores[(scores.snapshot == experiment.episodes) | (scores.agent == EXACT)])
     final = final[final.task_set == "trip-diagonal"]
     final = final.assign(w1=[parse_task(task, 2)[0] for task in final.task])
     save(figures.overview(summary, experiment.places, experiment.exploration_cost), run.figures / "gap.png")

@@ -16,8 +16,8 @@ __all__ = ["final_table", "trip_report"]
 def final_table(summary: pd.DataFrame, task_set_name: str) -> pd.DataFrame:
     """Method × mean gap with interval at the last snapshot, best first."""
     mine = summary[summary.task_set == task_set_name]
-    last = mine.groupby(["agent", "candidates"]).episodes.transform("max")
-    final = mine[mine.episodes == last].sort_values("mean")
+    last = mine.groupby(["agent", "candidates"]).snapshot.transform("max")
+    final = mine[mine.snapshot == last].sort_values("mean")
     labels = [method(agent, candidates).label for agent, candidates in zip(final.agent, final.candidates, strict=True)]
     columns = {"method": labels, "mean gap": final["mean"], "std": final["std"], "IQM": final.iqm}
     intervals = [f"[{low:.5f}, {high:.5f}]" for low, high in zip(final.low, final.high, strict=True)]
@@ -66,8 +66,8 @@ One sample run, the first seed.
 ## Proposition 1 over the task space
 
 Both terms with the factor 2H (H = 2 steps at most, where the paper writes 1/(1-γ) and γ is 1), their sum, and the gap
-that was really there: the loss after a first free action, which is what the proposition bounds. C = M pays for distance,
-C = {{w′}} for approximation.
+that was really there: the loss after a first free action, which is what the proposition bounds. C = M pays for
+distance, C = {{w′}} for approximation.
 
 ![Both terms of the bound](figures/bound_maps.png)
 """
@@ -92,7 +92,7 @@ def _exact_claims(mdp: TabularMDP) -> list[Claim]:
         Claim(
             "Section 4.1",
             "the GPI policy over {ψ^{π_C}, ψ^{π_F}} is suboptimal for most test tasks",
-            f"suboptimal on {suboptimal} of {len(w)} test tasks, and on {100 * sum(shares[1:-1]):.1f} % of all directions",
+            f"suboptimal on {suboptimal} of {len(w)} tasks, and on {100 * sum(shares[1:-1]):.1f} % of all directions",
             "holds" if 2 * suboptimal > len(w) else "does not hold",
         ),
         Claim(
@@ -115,7 +115,7 @@ def _outcome_shares(mdp: TabularMDP) -> list[float]:
 
 def _final(summary: pd.DataFrame, agent: str, candidates: str, tasks: str) -> pd.Series:
     mine = summary[(summary.agent == agent) & (summary.candidates == candidates) & (summary.task_set == tasks)]
-    return mine.loc[mine.episodes.idxmax()]
+    return mine.loc[mine.snapshot.idxmax()]
 
 
 def _interval(row: pd.Series) -> tuple[float, float]:
@@ -155,13 +155,13 @@ def _comparison_claims(summary: pd.DataFrame) -> list[Claim]:
 
 def _speed_claim(summary: pd.DataFrame) -> Claim:
     mine = summary[(summary.agent == "usfa") & (summary.candidates == "sample:5")]
-    mine = mine[mine.task_set == "trip-directions"].sort_values("episodes")
+    mine = mine[mine.task_set == "trip-directions"].sort_values("snapshot")
     exact = float(_final(summary, "sf-gpi-exact", "train", "trip-directions")["mean"])
-    below = mine[mine.high < exact].episodes
+    below = mine[mine.high < exact].snapshot
     final = float(mine["mean"].iloc[-1])
     when = f"below SF&GPI from episode {int(below.iloc[0])} on" if len(below) else "never below SF&GPI"
     measured = f"C = random(5): {when}, final gap {final:.4f}"
-    holds = len(below) > 0 and int(below.iloc[0]) <= mine.episodes.max() / 2 and final < exact / 2
+    holds = len(below) > 0 and int(below.iloc[0]) <= mine.snapshot.max() / 2 and final < exact / 2
     return Claim(
         "Section 4.1",
         "USFA quickly achieves near optimal performance",

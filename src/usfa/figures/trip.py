@@ -25,7 +25,7 @@ def overview(curves: pd.DataFrame, places: int, cost: float) -> Figure:
     """The MDP, and the optimality gap over training on the 51 directions (the paper's Figure 2).
 
     Args:
-        curves: from `summarise` with agent, candidates, task_set and episodes.
+        curves: from `summarise` with agent, candidates, task_set and snapshot.
         places: N of the MDP.
         cost: ε of the MDP.
     """
@@ -76,15 +76,15 @@ def _place(axes: Axes, centre: tuple[float, float], label: str, colour: Any) -> 
 
 
 def _draw_curves(axes: Axes, curves: pd.DataFrame, legend: bool = True) -> None:
-    last = curves.episodes.max()
+    last = curves.snapshot.max()
     for agent, candidates in MAIN_METHODS:
         look = method(agent, candidates)
-        mine = curves[(curves.agent == agent) & (curves.candidates == candidates)].sort_values("episodes")
+        mine = curves[(curves.agent == agent) & (curves.candidates == candidates)].sort_values("snapshot")
         if agent == "sf-gpi-exact":
             axes.axhline(mine["mean"].iloc[0], color=look.colour, ls="--", lw=1.4, label=look.label)
             continue
-        axes.fill_between(mine.episodes, mine.low, mine.high, color=look.colour, alpha=0.2, lw=0)
-        axes.plot(mine.episodes, mine["mean"], color=look.colour, lw=1.6, label=look.label)
+        axes.fill_between(mine.snapshot, mine.low, mine.high, color=look.colour, alpha=0.2, lw=0)
+        axes.plot(mine.snapshot, mine["mean"], color=look.colour, lw=1.6, label=look.label)
     axes.set(xlabel="training episodes", ylabel="optimality gap", xlim=(0, last))
     axes.set_ylim(bottom=0)
     if legend:
@@ -144,7 +144,7 @@ def diagonal(curves: pd.DataFrame, final: pd.DataFrame) -> Figure:
     """The adversarial diagonal w′₁ = w′₂: over training, and along it after training (Appendix B).
 
     Args:
-        curves: from `summarise` with agent, candidates, task_set and episodes.
+        curves: from `summarise` with agent, candidates, task_set and snapshot.
         final: scores of the last snapshot with a column `gap` on the diagonal tasks, in their order, per seed.
     """
     with styled():

@@ -1,0 +1,164 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+
+from random_mdps import generators, random_mdp, random_tasks
+from usfa.agents import AgentSpec, exact_sf_gpi, make_agent
+from usfa.environments import ObservationSpec, trip_mdp
+from usfa.errors import InputError
+from usfa.functional import optimal_policy, successor_features
+from usfa.networks import NetworkConfig
+from usfa.trajectory import Trajectory
+
+S, A, D, B, N = 4, 3, 2, 5, 3
+SPEC = AgentSpec(ObservationSpec((S,), S), A, D)
+NETWORK = NetworkConfig(trunk=(6,), embedding=(5, 4), head=(6,))
+
+
+def agent_and_parameters(kind, seed=0):
+    agent = make_agent(kind, SPEC, NETWORK)
+    parameters = agent.initial_parameters(torch.Generator().manual_seed(seed))
+    return agent, {name: x.double() for name, x in parameters.items()}
+
+
+def drawn(rng, *shape):
+    return torch.from_numpy(rng.standard_normal(shape))
+
+
+def at(agent, parameters, observation, z):
+    """The network on one observation [S] and one policy [D]: [A, D]."""
+    first = torch.ones(1, 1, dtype=torch.bool)
+    return agent.unroll(parameters, observation[None, None], first, (), z[None, None])[0][0, 0, 0]
+
+
+def one_step(rng):
+    """A trajectory of T = 1 with a termination, a seam and illegal actions among its B steps."""
+    legal = torch.from_numpy(rng.random((2, B, A)) < 0.6)
+    legal[:, :, 0] = True
+    discount = torch.full((1, B), 0.9, dtype=torch.float64)
+    discount[0, 0] = 0
+    first = torch.zeros(2, B, dtype=torch.bool)
+    first[1, 0] = first[1, 1] = True  # after the termination, and after a seam
+    return Trajectory(
+        observation=drawn(rng, 2, B, S),
+        legal=legal,
+        first=first,
+        action=torch.from_numpy(rng.integers(A, size=(1, B))),
+        phi=drawn(rng, 1, B, D),
+        discount=discount,
+        w=drawn(rng, B, D),
+        core_state=(),
+    )
+
+
+@given(generators)
+def test_usfa_values_are_gpi_by_hand(rng):
+    agent, parameters = agent_and_parameters("usfa")
+    observation, w, z = drawn(rng, B, S), drawn(rng, B, D), drawn(rng, B, N, D)
+    q, _ = agent.q_values(parameters, observation, torch.ones(B, dtype=torch.bool), (), w, z)
+    for b in range(B):
+        by_policy = [at(agent, parameters, observation[b], z[b, n]) @ w[b] for n in range(N)]
+        torch.testing.assert_close(q[b], torch.stack(by_policy).amax(dim=0))
+
+
+@pytest.mark.parametrize("kind", ["usfa", "uvfa"])
+def test_acting_is_greedy_among_the_legal(kind):
+    rng = np.random.default_rng(0)
+    agent, parameters = agent_and_parameters(kind)
+    observation, w, z = drawn(rng, 50, S), drawn(rng, 50, D), drawn(rng, 50, N, D)
+    legal = torch.from_numpy(rng.random((50, A)) < 0.5)
+    legal[:, 1] |= ~legal.any(dim=-1)
+    first = torch.ones(50, dtype=torch.bool)
+    action, memory = agent.act(parameters, observation, legal, first, (), w, z)
+    q, _ = agent.q_values(parameters, observation, first, (), w, z)
+    assert memory == ()
+    assert len(set(action.tolist())) == A
+    for b in range(50):
+        assert action[b] == max(np.flatnonzero(legal[b]), key=lambda a: q[b, a])
+
+
+@given(generators)
+def test_usfa_loss_is_algorithm_1_line_by_line(rng):
+    agent, parameters = agent_and_parameters("usfa")
+    step, z = one_step(rng), drawn(rng, B, N, D)
+    total = 0.0
+    for b in range(B):
+        seam = bool(step.first[1, b]) and float(step.discount[0, b]) > 0
+        for n in range(N):
+            source = at(agent, parameters, step.observation[0, b], z[b, n])
+            target = at(agent, parameters, step.observation[1, b], z[b, n])
+            choices = np.flatnonzero(step.legal[1, b])
+            best = max(choices, key=lambda a: float(target[a] @ z[b, n]))  # noqa: B023
+            error = step.phi[0, b] + step.discount[0, b] * target[best] - source[step.action[0, b]]
+            total = total + 0.5 * (error @ error) * (not seam)
+    for lambda_ in (0.0, 0.9):  # one step leaves λ no choice
+        torch.testing.assert_close(agent.loss(parameters, step, z, lambda_), total / (B * N))
+
+
+@given(generators)
+def test_uvfa_loss_is_q_learning_for_every_task(rng):
+    agent, parameters = agent_and_parameters("uvfa")
+    step, z = one_step(rng), drawn(rng, B, N, D)
+    total = 0.0
+    for b in range(B):
+        seam = bool(step.first[1, b]) and float(step.discount[0, b]) > 0
+        for n in range(N):
+            source = at(agent, parameters, step.observation[0, b], z[b, n])[:, 0]
+            target = at(agent, parameters, step.observation[1, b], z[b, n])[:, 0]
+            best = target[step.legal[1, b]].max()
+            error = step.phi[0, b] @ z[b, n] + step.discount[0, b] * best - source[step.action[0, b]]
+            total = total + 0.5 * error**2 * (not seam)
+    torch.testing.assert_close(agent.loss(parameters, step, z, 0.9), total / (B * N))
+
+
+@pytest.mark.parametrize("kind", ["usfa", "uvfa"])
+def test_targets_carry_no_gradient(kind):
+    rng = np.random.default_rng(1)
+    agent, parameters = agent_and_parameters(kind)
+    step, z = one_step(rng), drawn(rng, B, N, D)
+    step.observation.requires_grad_()
+    (gradient,) = torch.autograd.grad(agent.loss(parameters, step, z, 0.9), step.observation)
+    assert gradient[0].abs().sum() > 0
+    assert gradient[1].abs().sum() == 0
+
+
+def test_uvfa_asks_its_task_only():
+    rng = np.random.default_rng(2)
+    agent, parameters = agent_and_parameters("uvfa")
+    observation, w, first = drawn(rng, B, S), drawn(rng, B, D), torch.ones(B, dtype=torch.bool)
+    one, _ = agent.q_values(parameters, observation, first, (), w, drawn(rng, B, N, D))
+    two, _ = agent.q_values(parameters, observation, first, (), w, drawn(rng, B, 1, D))
+    other, _ = agent.q_values(parameters, observation, first, (), w + 1, drawn(rng, B, N, D))
+    assert torch.equal(one, two)
+    assert not torch.allclose(one, other)
+    for b in range(B):
+        torch.testing.assert_close(one[b], at(agent, parameters, observation[b], w[b])[:, 0])
+
+
+# --- SF&GPI from tables ---
+
+
+@given(generators)
+def test_tables_do_gpi_over_the_policies_asked_for(rng):
+    mdp = random_mdp(rng, S, A, D, 0.8)
+    tasks = random_tasks(rng, 4, D)
+    actor, tables = exact_sf_gpi(mdp, tasks)
+    assert actor.spec == SPEC
+    chosen = [3, 1]
+    w = random_tasks(rng, S, D)
+    states = torch.eye(S, dtype=torch.float64)
+    q, _ = actor.q_values(tables, states, torch.ones(S, dtype=torch.bool), (), w, tasks[chosen].expand(S, -1, -1))
+    psi = successor_features(mdp, optimal_policy(mdp, tasks[chosen]))
+    for s in range(S):
+        expected = torch.stack([psi[n, s] @ w[s] for n in range(2)]).amax(dim=0)
+        torch.testing.assert_close(q[s], expected)
+
+
+def test_tables_refuse_a_policy_they_do_not_have():
+    actor, tables = exact_sf_gpi(trip_mdp(), torch.eye(2))
+    z = torch.tensor([[[1.0, 0.0], [0.5, 0.5]]])
+    with pytest.raises(InputError) as error:
+        actor.q_values(tables, torch.eye(2)[:1], torch.ones(1, dtype=torch.bool), (), torch.ones(1, 2), z)
+    expected = "There is no table for policy z = [0.5, 0.5]; expected one of [[1.0, 0.0], [0.0, 1.0]]."
+    assert str(error.value) == expected

@@ -1,0 +1,306 @@
+import json
+import pickle
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import usfa
+from usfa.agents import AgentFile, AgentSpec, exact_sf_gpi, load_agent, make_agent, save_agent
+from usfa.environments import ObservationSpec, trip_mdp
+from usfa.errors import InputError
+from usfa.networks import NetworkConfig, stack_runs
+from usfa.tasks import task_set
+
+SPEC = AgentSpec(ObservationSpec((2,), 2), 8, 2)
+NETWORK = NetworkConfig(trunk=(6,), embedding=(5, 4), head=(6,))
+STATES = np.arange(2)
+TASKS = [[1.0, 0.0], [0.7, 0.7], [-1.0, 0.5], [0.0, 0.0]]
+
+
+def agent_file(kind="usfa", seeds=(4, 7)):
+    return AgentFile(
+        kind=kind,
+        spec=SPEC,
+        network=NETWORK,
+        environment="trip",
+        environment_arguments={},
+        gamma=1.0,
+        training_tasks=((1.0, 0.0), (0.0, 1.0)),
+        policies="box:0,1",
+        seeds=seeds,
+        scores={"gap": 0.25},
+    )
+
+
+def drawn_parameters(kind, seeds):
+    agent = make_agent(kind, SPEC, NETWORK)
+    return [agent.initial_parameters(torch.Generator().manual_seed(seed)) for seed in seeds]
+
+
+@pytest.fixture(params=["usfa", "uvfa"])
+def saved(request, tmp_path):
+    """The directory of an untrained agent with two seeds, and its parameters."""
+    file = agent_file(request.param)
+    parameters = drawn_parameters(request.param, file.seeds)
+    save_agent(tmp_path / "agent", file, stack_runs(parameters))
+    return tmp_path / "agent", file, parameters
+
+
+@pytest.fixture
+def usfa_agent(tmp_path):
+    save_agent(tmp_path / "agent", agent_file(), stack_runs(drawn_parameters("usfa", (4, 7))))
+    return load_agent(tmp_path / "agent")
+
+
+@pytest.fixture
+def uvfa_agent(tmp_path):
+    save_agent(tmp_path / "uvfa", agent_file("uvfa"), stack_runs(drawn_parameters("uvfa", (4, 7))))
+    return load_agent(tmp_path / "uvfa")
+
+
+def change_config(directory, **fields):
+    config = json.loads((directory / "config.json").read_text())
+    (directory / "config.json").write_text(json.dumps(config | fields))
+
+
+# --- asking ---
+
+
+def test_shapes(usfa_agent):
+    z = [[1, 0], [0, 1], [0.5, -0.5]]
+    assert usfa_agent.q_values(0, [1, 0]).shape == (8,)
+    assert usfa_agent.q_values(STATES, [1, 0]).shape == (2, 8)
+    assert usfa_agent.successor_features(STATES, z).shape == (2, 3, 8, 2)
+    assert usfa_agent.policy([1, 0]).z.shape == (3, 2)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_values_are_gpi_over_successor_features(usfa_agent, task):
+    for candidates, z in {
+        "task": [task],
+        "train": np.eye(2),
+        "train+task": [[1, 0], [0, 1], task],
+        "0.5,0.25;-1,0": [[0.5, 0.25], [-1, 0]],
+    }.items():
+        expected = (usfa_agent.successor_features(STATES, z) @ np.float32(task)).max(axis=1)
+        np.testing.assert_allclose(usfa_agent.q_values(STATES, task, candidates), expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(usfa_agent.q_values(1, task), usfa_agent.q_values(STATES, task, "train+task")[1])
+
+
+def test_candidates_can_be_arrays_and_samples(usfa_agent):
+    own = usfa_agent.q_values(STATES, [0.7, 0.7], np.eye(2))
+    np.testing.assert_array_equal(own, usfa_agent.q_values(STATES, [0.7, 0.7], "train"))
+    policies = [usfa_agent.policy([0.7, 0.7], "sample:5", seed=seed).z for seed in (0, 0, 1)]
+    assert policies[0].shape == (5, 2)
+    assert np.array_equal(policies[0], policies[1])
+    assert not np.array_equal(policies[0], policies[2])
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_policy_takes_the_best_legal_action(usfa_agent, task):
+    rng = np.random.default_rng(0)
+    policy = usfa_agent.policy(task, "task")
+    for state in STATES:
+        q = usfa_agent.q_values(state, task, "task")
+        assert policy(state) == q.argmax()
+        for _ in range(10):
+            legal = rng.random(8) < 0.4
+            legal[rng.integers(8)] = True
+            assert policy(state, legal) == max(np.flatnonzero(legal), key=lambda a: q[a])  # noqa: B023
+            assert policy(state, legal.astype(np.int8)) == policy(state, legal)
+
+
+def test_texts_are_tasks(usfa_agent):
+    expected = usfa_agent.q_values(STATES, [1.0, -1.0])
+    for text in ("1,-1", "1-1", "[1, -1]"):
+        np.testing.assert_array_equal(usfa_agent.q_values(STATES, text), expected)
+
+
+@pytest.mark.parametrize(
+    ("question", "sentence"),
+    [
+        (lambda agent: agent.policy([1, 0, 0]), r"^Task \[1, 0, 0\] has 3 entries; expected 2, one per feature\.$"),
+        (lambda agent: agent.policy("1"), r"^Task '1' has 1 entries; expected 2"),
+        (lambda agent: agent.policy([1, np.nan]), r"holds NaN or infinity; expected finite numbers\.$"),
+        (lambda agent: agent.policy([1, 0], "trian"), r"^Unknown candidate set 'trian': did you mean 'train'\?"),
+        (lambda agent: agent.policy([1, 0], []), r"^The candidate set is empty; expected at least one policy z\.$"),
+        (lambda agent: agent.policy([1, 0], [1, 0]), r"^The candidates have shape \(2,\); expected \[N, 2\]"),
+        (lambda agent: agent.q_values(2, [1, 0]), r"is not a state; expected a whole number below 2\.$"),
+        (lambda agent: agent.q_values([0.5, 0.5], [1, 0]), r"is not a state; expected a whole number below 2\.$"),
+        (lambda agent: agent.policy([1, 0])(-1), r"is not a state; expected a whole number below 2\.$"),
+        (lambda agent: agent.successor_features(STATES, [[1, 0, 0]]), r"expected .*2"),
+        (lambda agent: agent.policy([1, 0])(0, [1, 0]), r"expected .*8"),
+        (lambda agent: agent.policy([1, 0])(0, [0] * 8), r"legal"),
+    ],
+)
+def test_bad_questions_get_one_sentence(usfa_agent, question, sentence):
+    with pytest.raises(InputError, match=sentence):
+        question(usfa_agent)
+
+
+def test_uvfa_knows_its_task_only(uvfa_agent):
+    assert uvfa_agent.q_values(STATES, [0.7, 0.7]).shape == (2, 8)
+    assert uvfa_agent.default_candidates == "task"
+    np.testing.assert_array_equal(uvfa_agent.q_values(0, [1, 0]), uvfa_agent.q_values(0, [1, 0], "task"))
+    for candidates in ("train", "train+task", "sample:3", np.eye(2), "1,0"):
+        with pytest.raises(InputError, match=r"^A UVFA has no candidate set but 'task'; given was "):
+            uvfa_agent.policy([1, 0], candidates)
+    with pytest.raises(InputError, match=r"^A uvfa agent has no network of successor features; expected a USFA\.$"):
+        uvfa_agent.successor_features(STATES, np.eye(2))
+
+
+def test_repr_tells_what_it_is(usfa_agent):
+    assert repr(usfa_agent) == "<usfa agent for trip, trained on 10, 01, seed 4>"
+
+
+# --- files ---
+
+
+def test_loaded_agents_do_what_the_saved_ones_did(saved):
+    directory, file, parameters = saved
+    actor = file.actor()
+    for seed, mine in zip(file.seeds, parameters, strict=True):
+        agent = load_agent(directory, seed)
+        assert agent.file == file
+        assert agent.seed == seed
+        for task in TASKS:
+            w = torch.tensor(task).expand(2, -1)
+            expected, _ = actor.q_values(mine, torch.eye(2), torch.ones(2, dtype=torch.bool), (), w, w[:, None])
+            assert np.array_equal(agent.q_values(STATES, task, "task"), expected.numpy())
+            policy = agent.policy(task, "task")
+            assert [policy(state) for state in STATES] == expected.argmax(dim=-1).tolist()
+
+
+def test_first_seed_by_default_and_unknown_seeds_refused(saved):
+    directory, *_ = saved
+    assert load_agent(directory).seed == 4
+    with pytest.raises(InputError, match=r"has no seed 5; expected one of \[4, 7\]\.$"):
+        load_agent(directory, 5)
+
+
+def test_saving_twice_gives_the_same_bytes(saved, tmp_path):
+    directory, file, parameters = saved
+    save_agent(tmp_path / "again", file, stack_runs(parameters))
+    for name in ("config.json", "weights.safetensors", "README.md"):
+        assert (tmp_path / "again" / name).read_bytes() == (directory / name).read_bytes()
+
+
+def test_model_card_is_written(saved):
+    directory, file, _ = saved
+    card = (directory / "README.md").read_text("utf-8")
+    assert card.startswith(f"# {file.kind} agent for `trip`\n")
+    assert "Seeds in this file: 4, 7" in card
+    assert "| gap | 0.25000 |" in card
+
+
+def test_exact_tables_are_saved_too(tmp_path):
+    actor, tables = exact_sf_gpi(trip_mdp(), torch.from_numpy(task_set("trip-train")))
+    file = replace(agent_file("sf-gpi-tables", (0,)), spec=actor.spec)
+    save_agent(tmp_path / "agent", file, {name: x[None] for name, x in tables.items()})
+    agent = load_agent(tmp_path / "agent")
+    assert agent.default_candidates == "train"
+    q = agent.q_values(STATES, [0.7, 0.7])
+    assert q[0, 0] == pytest.approx(0.7)
+    assert q[0, 7] == pytest.approx(0.6 + 0.03)  # explore for 2·0.05·0.7, then coffee for 0.7
+
+
+def test_nothing_is_unpickled(saved, monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("a pickle was opened")
+
+    for owner, name in ((pickle, "Unpickler"), (pickle, "load"), (pickle, "loads"), (torch, "load")):
+        monkeypatch.setattr(owner, name, refuse)
+    directory, *_ = saved
+    load_agent(directory).policy([1, 0])(0)
+    usfa.load("trip").policy([1, 0])(0)
+
+
+def test_torn_or_changed_weights(saved):
+    weights = saved[0] / "weights.safetensors"
+    whole = weights.read_bytes()
+    for broken in (b"", whole[:-1], whole[: len(whole) // 2], whole + b"x", whole[:-1] + bytes([whole[-1] ^ 1])):
+        weights.write_bytes(broken)
+        with pytest.raises(InputError, match=r"weights\.safetensors is torn or was changed: its checksum does not"):
+            load_agent(saved[0])
+    weights.unlink()
+    with pytest.raises(InputError, match=r"weights\.safetensors cannot be read: No such file or directory\.$"):
+        load_agent(saved[0])
+
+
+def test_weights_of_another_format(saved):
+    (saved[0] / "weights.safetensors").write_bytes(b"PK\x03\x04 a zip file")
+    digest = "3a6d0284f2fb1b4ff2d8f6e9a5c8ba2b"
+    change_config(saved[0], weights_sha256=digest)
+    with pytest.raises(InputError, match=r"torn or was changed"):
+        load_agent(saved[0])
+    import hashlib
+
+    change_config(saved[0], weights_sha256=hashlib.sha256(b"PK\x03\x04 a zip file").hexdigest())
+    with pytest.raises(InputError, match=r"weights\.safetensors is not a safetensors file: "):
+        load_agent(saved[0])
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"format": 2}, r"config\.json is not an agent of format 1, which usfa .* reads\.$"),
+        ({"kind": "dqn"}, r"config\.json does not describe a AgentFile: .*'dqn'.*\$\.kind"),
+        ({"gamma": "high"}, r"config\.json does not describe a AgentFile: .*\$\.gamma"),
+        ({"colour": "red"}, r"config\.json has the unknown field 'colour' for a AgentFile\.$"),
+        ({"policies": "boks"}, r"^The policy distribution 'boks' is not one of gaussian"),
+        ({"seeds": []}, r"seed"),
+        ({"seeds": [4, 7, 9]}, r"weights|seed"),
+        ({"training_tasks": [[1.0, 0.0, 0.0]]}, r"tasks? .*3 entries"),
+        ({"training_tasks": []}, r"tasks?"),
+        ({"network": {"trunk": [7], "embedding": [5, 4], "head": [6]}}, r"weights"),
+        ({"network": {"trunk": [], "embedding": [5, 4], "head": [6]}}, r"trunk"),
+        ({"spec": {"observation": {"shape": [3], "states": 3, "start": 0}, "actions": 8, "features": 2}}, r"weights"),
+    ],
+)
+def test_config_that_is_not_what_was_saved(saved, fields, sentence):
+    """Refused when it is loaded: a traceback in the middle of acting helps nobody."""
+    change_config(saved[0], **fields)
+    with pytest.raises(InputError, match=sentence):
+        load_agent(saved[0], fields.get("seeds", [4])[-1] if fields.get("seeds") else None)
+
+
+def test_torn_config(saved):
+    whole = (saved[0] / "config.json").read_bytes()
+    (saved[0] / "config.json").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match=r"config\.json is torn or not JSON"):
+        load_agent(saved[0])
+    (saved[0] / "config.json").unlink()
+    with pytest.raises(InputError, match=r"config\.json cannot be read: No such file"):
+        load_agent(saved[0])
+
+
+# --- usfa.load ---
+
+
+def test_load_finds_runs_agents_and_shipped_ones(tiny_run):
+    by_run, by_agent = usfa.load(tiny_run.path, seed=1), usfa.load(str(tiny_run.agent), seed=1)
+    assert np.array_equal(by_run.q_values(STATES, [0.3, 0.9]), by_agent.q_values(STATES, [0.3, 0.9]))
+    assert by_run.seed == 1
+    assert usfa.load("trip").file.kind == "usfa"
+
+
+def test_load_says_what_is_missing(tmp_path, tiny_run):
+    with pytest.raises(InputError, match=r"^Unknown agent or run directory 'tirp': did you mean 'trip'\?"):
+        usfa.load("tirp")
+    with pytest.raises(InputError, match=r"^Run directory .*none does not exist\.$"):
+        usfa.load(tmp_path / "none")
+    with pytest.raises(InputError, match=r"is not a run: it has no config\.json\.$"):
+        usfa.load(tmp_path)
+    unfinished = shutil.copytree(tiny_run.path, tmp_path / "unfinished")
+    shutil.rmtree(unfinished / "agent")
+    with pytest.raises(InputError, match=r"is not finished and has no agent yet; go on with --resume\.$"):
+        usfa.load(unfinished)
+
+
+def test_the_shipped_agent_is_near_optimal():
+    """It was trained on two tasks; over all directions its mean gap is below a fifth of exact SF&GPI's."""
+    table = usfa.evaluate(usfa.load("trip"), "trip-directions", ["task", "sample:5"])
+    assert table.groupby("candidates").gap.mean().max() < 0.02

@@ -1,0 +1,200 @@
+import json
+from dataclasses import dataclass
+
+import pytest
+import torch
+
+from usfa.errors import InputError
+from usfa.experiments import RunDirectory
+from usfa.version import __version__
+
+
+@dataclass(frozen=True)
+class Recipe:
+    steps: int
+    rate: float = 0.5
+
+
+@dataclass(frozen=True)
+class OtherRecipe:
+    steps: int
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "runs" / "one"
+
+
+@pytest.fixture
+def run(path):
+    run = RunDirectory.prepare(path, Recipe(3))
+    (path / "scores.csv").write_text("precious")
+    return run
+
+
+def change_config(run, **fields):
+    config = json.loads((run.path / "config.json").read_text())
+    (run.path / "config.json").write_text(json.dumps(config | fields))
+
+
+def test_new_directory_holds_the_config(path):
+    run = RunDirectory.prepare(path, Recipe(3))
+    assert run.config(Recipe) == Recipe(3)
+    saved = json.loads((path / "config.json").read_text())
+    assert saved == {"format": 1, "version": __version__, "kind": "Recipe", "steps": 3, "rate": 0.5}
+
+
+@pytest.mark.parametrize("existing", ["refuse", "resume", "overwrite"])
+def test_empty_directory_is_as_good_as_none(path, existing):
+    path.mkdir(parents=True)
+    assert RunDirectory.prepare(path, Recipe(3), existing).config(Recipe) == Recipe(3)
+
+
+def test_a_run_is_refused_by_default(run):
+    with pytest.raises(InputError, match=r"already holds a run; go on with --resume, replace it with --overwrite"):
+        RunDirectory.prepare(run.path, Recipe(3))
+    assert run.scores.read_text() == "precious"
+
+
+def test_resume_keeps_everything(run):
+    assert RunDirectory.prepare(run.path, Recipe(3), "resume").scores.read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("config", "sentence"),
+    [
+        (Recipe(4), r"another configuration \(different: steps\); expected the same to resume\.$"),
+        (Recipe(4, 0.1), r"another configuration \(different: rate, steps\)"),
+        (OtherRecipe(3), r"holds a Recipe; expected a OtherRecipe\.$"),
+    ],
+)
+def test_resume_wants_the_same_config(run, config, sentence):
+    with pytest.raises(InputError, match=sentence):
+        RunDirectory.prepare(run.path, config, "resume")
+    assert run.config(Recipe) == Recipe(3)
+
+
+def test_overwrite_starts_from_nothing(run):
+    RunDirectory.prepare(run.path, Recipe(4), "overwrite")
+    assert [file.name for file in run.path.iterdir()] == ["config.json"]
+    assert run.config(Recipe) == Recipe(4)
+
+
+@pytest.mark.parametrize("existing", ["refuse", "resume", "overwrite"])
+def test_foreign_files_are_never_touched(path, existing):
+    path.mkdir(parents=True)
+    (path / "thesis.txt").write_text("years")
+    with pytest.raises(InputError, match=r"not a run"):
+        RunDirectory.prepare(path, Recipe(3), existing)
+    assert [(file.name, file.read_text()) for file in path.iterdir()] == [("thesis.txt", "years")]
+
+
+@pytest.mark.parametrize("existing", ["refuse", "resume", "overwrite"])
+def test_somebody_elses_config_is_never_touched(path, existing):
+    path.mkdir(parents=True)
+    (path / "config.json").write_text('{"editor": "vi"}')
+    with pytest.raises(InputError, match=r"has format None"):
+        RunDirectory.prepare(path, Recipe(3), existing)
+    assert (path / "config.json").read_text() == '{"editor": "vi"}'
+
+
+@pytest.mark.parametrize("existing", ["refuse", "resume", "overwrite"])
+def test_a_file_in_the_way_is_never_touched(tmp_path, existing):
+    (tmp_path / "notes").write_text("mine")
+    with pytest.raises(InputError, match=r"notes is a file; expected a directory for the run\.$"):
+        RunDirectory.prepare(tmp_path / "notes", Recipe(3), existing)
+    assert (tmp_path / "notes").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"format": 2, "version": "7.0"}, rf"has format 2 \(usfa 7\.0\); usfa {__version__} reads format 1\.$"),
+        ({"steps": "many"}, r"config\.json does not describe a Recipe: .*\$\.steps"),
+        ({"colour": "red"}, r"config\.json has the unknown field 'colour' for a Recipe\.$"),
+    ],
+)
+def test_config_that_is_not_ours(run, fields, sentence):
+    change_config(run, **fields)
+    with pytest.raises(InputError, match=sentence):
+        run.config(Recipe)
+
+
+def test_torn_config(run):
+    whole = (run.path / "config.json").read_bytes()
+    for size in range(len(whole) - 2):
+        (run.path / "config.json").write_bytes(whole[:size])
+        with pytest.raises(InputError, match=r"config\.json is torn or not JSON"):
+            run.config(Recipe)
+
+
+def test_missing_directory_and_missing_config(tmp_path):
+    with pytest.raises(InputError, match=r"^Run directory .*none does not exist\.$"):
+        RunDirectory(tmp_path / "none").config(Recipe)
+    with pytest.raises(InputError, match=r"is not a run: it has no config\.json\.$"):
+        RunDirectory(tmp_path).config(Recipe)
+
+
+# --- checkpoints ---
+
+
+def save(run, updates):
+    run.save_checkpoint(updates, {"x": torch.full((2,), float(updates))}, {"updates": updates})
+
+
+def states(run):
+    return sorted((run.path / "checkpoints").glob("state-*"))
+
+
+def test_checkpoints_round_trip_exactly(run):
+    tensors = {"a/b": torch.randn(3, 2), "bits": torch.tensor([True, False]), "n": torch.tensor([2**60])}
+    tensors["view"] = torch.randn(4, 3).T
+    values = {"rng": 2**127 + 1, "x": 0.1 + 0.2, "names": ["σ"], "none": None}
+    run.save_checkpoint(7, tensors, values)
+    loaded, loaded_values = run.load_checkpoint()
+    assert loaded_values == values
+    assert loaded.keys() == tensors.keys()
+    for name, tensor in tensors.items():
+        assert torch.equal(loaded[name], tensor)
+
+
+def test_the_newest_two_checkpoints_are_kept(run):
+    assert run.load_checkpoint() is None
+    for updates in (5, 50, 500):
+        save(run, updates)
+    assert [file.name for file in states(run)] == ["state-0000000050.usfa", "state-0000000500.usfa"]
+    assert run.load_checkpoint()[1] == {"updates": 500}
+
+
+def test_a_torn_newest_checkpoint_falls_back_to_the_one_before(run):
+    save(run, 5)
+    save(run, 10)
+    whole = states(run)[-1].read_bytes()
+    for broken in (b"", whole[:-1], whole[: len(whole) // 2], whole[:-1] + bytes([whole[-1] ^ 1])):
+        states(run)[-1].write_bytes(broken)
+        assert run.load_checkpoint()[1] == {"updates": 5}
+
+
+def test_no_whole_checkpoint_is_an_error(run):
+    save(run, 5)
+    save(run, 10)
+    for file in states(run):
+        file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(InputError, match=r"state-0000000005\.usfa is torn or was changed"):
+        run.load_checkpoint()
+
+
+def test_snapshots_round_trip_and_missing_ones_are_named(run):
+    run.save_snapshot(10, {"x": torch.ones(2)}, {"episodes": [10]})
+    tensors, values = run.load_snapshot(10)
+    assert torch.equal(tensors["x"], torch.ones(2))
+    assert values == {"episodes": [10]}
+    with pytest.raises(InputError, match=r"has no snapshot snapshot-0000000020\.usfa; finish it with --resume\.$"):
+        run.load_snapshot(20)
+
+
+def test_rewinding_drops_later_and_torn_lines(run):
+    lines = [json.dumps({"updates": k, "loss": 0.1}) + "\n" for k in (20, 40, 60)]
+    run.metrics.write_text("".join(lines) + '{"updates": 8')
+    run.rewind_metrics(40)
+    assert run.metrics.read_text() == "".join(lines[:2])

@@ -1,0 +1,245 @@
+import json
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+import torch
+
+from usfa.cli import main
+from usfa.environments import make
+from usfa.errors import InputError
+from usfa.evaluation import read_scores
+from usfa.experiments import load, preset, train
+from usfa.experiments.training import build_agent
+from usfa.learners import Learner
+
+TRAIN = (
+    *("train", "trip-usfa", "--seeds", "0", "1", "--learner.budget", "300"),
+    *("--evaluation.snapshots", "6", "--checkpoint-every", "50"),
+)
+RESULTS = ("scores.csv", "agent/weights.safetensors", "agent/config.json", "agent/README.md")
+
+
+def results(path):
+    return {name: (path / name).read_bytes() for name in RESULTS}
+
+
+def small(config, **learner):
+    """A config that trains in a blink."""
+    return replace(
+        config,
+        seeds=(0, 1),
+        learner=replace(config.learner, **{"budget": 12, "reuse": 2, "replay_capacity": 8, **learner}),
+        evaluation=replace(config.evaluation, snapshots=2),
+        checkpoint_every=5,
+    )
+
+
+# --- what a run leaves behind ---
+
+
+def test_a_run_leaves_all_its_files(tiny_run, tiny_config):
+    files = {str(path.relative_to(tiny_run.path)) for path in tiny_run.path.rglob("*") if path.is_file()}
+    snapshots = {f"checkpoints/snapshot-{milestone:010d}.usfa" for milestone in (0, 10, 20, 30, 40)}
+    states = {name for name in files if name.startswith("checkpoints/state-")}
+    assert files == {"config.json", "metrics.jsonl", *RESULTS, *snapshots, *states}
+    assert len(states) == 2
+    assert tiny_run.config(type(tiny_config)) == tiny_config
+
+
+def test_scores_have_every_snapshot_seed_candidate_set_and_task(tiny_run):
+    scores = read_scores(tiny_run.scores)
+    key = ["candidates", "seed", "episodes", "task_set", "task"]
+    assert len(scores) == 2 * 2 * 5 * (51 + 51)
+    assert not scores.duplicated(key).any()
+    assert sorted(scores.episodes.unique()) == [0, 10, 20, 30, 40]
+    assert scores.agent.unique().tolist() == ["usfa"]
+    assert (scores.score <= scores.optimal + 1e-9).all()
+    assert (scores.frames >= scores.episodes).all()
+
+
+def test_metrics_are_a_line_for_every_20_updates(tiny_run):
+    lines = [json.loads(line) for line in tiny_run.metrics.read_text().splitlines()]
+    assert [line["updates"] for line in lines] == [20 * (k + 1) for k in range(len(lines))]
+    assert len(lines) >= 2
+    for line in lines:
+        assert line["loss"] > 0
+        assert line["frames"] >= line["episodes"] > 0
+        assert len(line["episode_phi"]) == 2
+
+
+def test_model_card_tells_the_final_scores(tiny_run):
+    scores = read_scores(tiny_run.scores)
+    last = scores[(scores.episodes == 40) & (scores.candidates == "task") & (scores.task_set == "trip-diagonal")]
+    card = (tiny_run.agent / "README.md").read_text()
+    assert f"| score, C = task, tasks trip-diagonal | {last.score.mean():.5f} |" in card
+    assert f"| gap, C = task, tasks trip-diagonal | {(last.optimal - last.score).mean():.5f} |" in card
+
+
+def test_the_agent_is_the_last_snapshot(tiny_run):
+    parameters, _ = tiny_run.load_snapshot(40)
+    for seed, index in ((0, 0), (1, 1)):
+        agent = load(tiny_run.path, seed)
+        for name, tensor in agent.parameters.items():
+            assert torch.equal(tensor, parameters[name][index])
+
+
+def test_snapshots_differ_and_the_first_is_before_training(tiny_run, tiny_config):
+    env = make("trip")
+    agent = build_agent(tiny_config)
+    learner = Learner(agent, tiny_config.learner, lambda: env, tiny_config.tasks, tiny_config.seeds)
+    first, counters = tiny_run.load_snapshot(0)
+    assert counters == {"frames": [0, 0], "episodes": [0, 0]}
+    for name, tensor in learner.parameters.items():
+        assert torch.equal(first[name], tensor)
+    later, counters = tiny_run.load_snapshot(20)
+    assert counters["episodes"] == [20, 20]
+    assert any(not torch.equal(first[name], later[name]) for name in first)
+
+
+def test_training_leaves_the_threads_of_torch_alone(tmp_path, tiny_config):
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        train(replace(small(tiny_config), threads=1), tmp_path / "run")
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("name", ["trip-uvfa", "one-state-usfa"])
+def test_other_agents_and_environments_train(tmp_path, name):
+    config = small(preset(name))
+    run = train(config, tmp_path / "run", name="mine")
+    scores = read_scores(run.scores)
+    assert scores.agent.unique().tolist() == ["mine"]
+    assert len(scores) == 3 * 2 * len(config.evaluation.candidates) * scores.groupby("task_set").task.nunique().sum()
+
+
+def test_frames_can_be_the_budget(tmp_path, tiny_config):
+    config = small(tiny_config, budget_unit="frames", trajectory_length=2, environments=2)
+    scores = read_scores(train(config, tmp_path / "run").scores)
+    assert sorted(scores.frames.unique()) == [0, 8, 12]  # 4 frames per update; the milestones are 0, 6, 12
+
+
+def test_tasks_that_do_not_fit_the_environment_leave_nothing(tmp_path, tiny_config):
+    config = replace(tiny_config, training_tasks="1,0,0")
+    with pytest.raises(InputError, match=r"^The training tasks '1,0,0' have 3 entries; the environment 'trip' has 2"):
+        train(config, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+# --- interrupted and resumed ---
+
+
+class PowerCut(Exception):
+    pass
+
+
+def cut_power(monkeypatch, after):
+    """The learner fails instead of making update number `after`."""
+    step = Learner.step
+
+    def failing(self):
+        if self.updates == after:
+            raise PowerCut
+        return step(self)
+
+    monkeypatch.setattr(Learner, "step", failing)
+
+
+@pytest.mark.parametrize("after", [3, 15, 29, 44])
+def test_resume_after_a_failure_gives_the_same_bytes(tmp_path, monkeypatch, tiny_config, tiny_run, after):
+    """Before the first checkpoint, at one, in between, and close to the end."""
+    with monkeypatch.context() as patch, pytest.raises(PowerCut):
+        cut_power(patch, after)
+        train(tiny_config, tmp_path / "run")
+    train(tiny_config, tmp_path / "run", "resume")
+    assert results(tmp_path / "run") == results(tiny_run.path)
+
+
+def test_metrics_of_a_resumed_run_have_no_line_twice(tmp_path, monkeypatch, tiny_config, tiny_run):
+    with monkeypatch.context() as patch, pytest.raises(PowerCut):
+        cut_power(patch, 43)  # the line of update 40 comes after the checkpoint of update 30
+        train(tiny_config, tmp_path / "run")
+    with (tmp_path / "run" / "metrics.jsonl").open("a") as metrics:
+        metrics.write('{"updates": 43, "los')  # torn
+    run = train(tiny_config, tmp_path / "run", "resume")
+    expected = [json.loads(line)["updates"] for line in tiny_run.metrics.read_text().splitlines()]
+    assert [json.loads(line)["updates"] for line in run.metrics.read_text().splitlines()] == expected
+
+
+def test_failure_between_scores_and_agent_is_made_good(tmp_path, monkeypatch, tiny_config, tiny_run):
+    def full_disk(*_):
+        raise OSError("No space left on device")
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space"):
+        patch.setattr("usfa.experiments.training.write_scores", full_disk)
+        train(tiny_config, tmp_path / "run")
+    train(tiny_config, tmp_path / "run", "resume")
+    assert results(tmp_path / "run") == results(tiny_run.path)
+
+
+def test_a_torn_checkpoint_costs_time_only(tmp_path, monkeypatch, tiny_config, tiny_run):
+    with monkeypatch.context() as patch, pytest.raises(PowerCut):
+        cut_power(patch, 40)
+        train(tiny_config, tmp_path / "run")
+    newest = max((tmp_path / "run" / "checkpoints").glob("state-*"))
+    assert newest.name == "state-0000000030.usfa"
+    newest.write_bytes(newest.read_bytes()[:1000])
+    train(tiny_config, tmp_path / "run", "resume")
+    assert results(tmp_path / "run") == results(tiny_run.path)
+
+
+def test_resume_of_a_finished_run_does_nothing(tiny_config, tiny_run, monkeypatch):
+    before = {path: path.stat().st_mtime_ns for path in tiny_run.path.rglob("*")}
+    cut_power(monkeypatch, 0)
+    train(tiny_config, tiny_run.path, "resume")
+    assert {path: path.stat().st_mtime_ns for path in tiny_run.path.rglob("*")} == before
+
+
+# --- real processes and real signals ---
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    path = tmp_path_factory.mktemp("undisturbed") / "run"
+    assert main([*TRAIN, "--out", str(path)]) == 0
+    return path
+
+
+def disturbed(path, number):
+    """Start a training process, send it a signal after its first checkpoint; its exit code and last words."""
+    words = [sys.executable, "-m", "usfa", *TRAIN, "--out", str(path)]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 120
+        while not list((path / "checkpoints").glob("state-*.usfa")):
+            assert process.poll() is None, process.stderr.read()
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+    assert not (path / "scores.csv").exists(), "the run was over before the signal"
+    return process.returncode, said
+
+
+def test_kill_9_and_resume_give_the_same_bytes(tmp_path, undisturbed):
+    path = tmp_path / "run"
+    code, _ = disturbed(path, signal.SIGKILL)
+    assert code == -signal.SIGKILL
+    assert main([*TRAIN, "--out", str(path), "--resume"]) == 0
+    assert results(path) == results(undisturbed)
+
+
+def test_ctrl_c_says_how_to_go_on_and_resume_gives_the_same_bytes(tmp_path, undisturbed):
+    path = tmp_path / "run"
+    code, said = disturbed(path, signal.SIGINT)
+    assert code == 130
+    (line,) = said.strip().splitlines()
+    assert line.startswith("usfa: Stopped and saved after ")
+    assert line.endswith("--resume goes on.")
+    assert main([*TRAIN, "--out", str(path), "--resume"]) == 0
+    assert results(path) == results(undisturbed)
