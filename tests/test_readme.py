@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -23,3 +24,14 @@ def test_links_lead_to_files(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#\s]+)", page.read_text())
     missing = [t for t in targets if not t.startswith("http") and not (page.parent / t).exists()]
     assert not missing
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/trip.md"])
+def test_published_numbers_are_those_of_the_published_run(page: str) -> None:
+    summary = pd.read_csv(ROOT / "docs" / "results" / "trip" / "summary.csv")
+    final = summary[(summary.task_set == "trip-directions") & (summary.snapshot == 1000)]
+    text = (ROOT / page).read_text().replace("**", "")
+    for row in final[final.agent.isin(["usfa", "uvfa", "uvfa-off-policy"])].itertuples():
+        published = f"{row.mean:.4f} [{row.low:.4f}, {row.high:.4f}]"
+        if row.candidates in {"task", "sample:5"}:
+            assert published in text, (row.agent, row.candidates)

@@ -9,7 +9,7 @@ from usfa.environments import ObservationSpec, trip_mdp
 from usfa.errors import InputError
 from usfa.functional import optimal_policy, successor_features
 from usfa.networks import NetworkConfig
-from usfa.trajectory import Trajectory
+from usfa.trajectory import Present, Trajectory
 
 S, A, D, B, N = 4, 3, 2, 5, 3
 SPEC = AgentSpec(ObservationSpec((S,), S), A, D)
@@ -56,7 +56,7 @@ def one_step(rng):
 def test_usfa_values_are_gpi_by_hand(rng):
     agent, parameters = agent_and_parameters("usfa")
     observation, w, z = drawn(rng, B, S), drawn(rng, B, D), drawn(rng, B, N, D)
-    q, _ = agent.q_values(parameters, observation, torch.ones(B, dtype=torch.bool), (), w, z)
+    q, _ = agent.q_values(parameters, agent.at_start(observation), w, z)
     for b in range(B):
         by_policy = [at(agent, parameters, observation[b], z[b, n]) @ w[b] for n in range(N)]
         torch.testing.assert_close(q[b], torch.stack(by_policy).amax(dim=0))
@@ -69,9 +69,9 @@ def test_acting_is_greedy_among_the_legal(kind):
     observation, w, z = drawn(rng, 50, S), drawn(rng, 50, D), drawn(rng, 50, N, D)
     legal = torch.from_numpy(rng.random((50, A)) < 0.5)
     legal[:, 1] |= ~legal.any(dim=-1)
-    first = torch.ones(50, dtype=torch.bool)
-    action, memory = agent.act(parameters, observation, legal, first, (), w, z)
-    q, _ = agent.q_values(parameters, observation, first, (), w, z)
+    present = Present(observation, legal, torch.ones(50, dtype=torch.bool), ())
+    action, memory = agent.act(parameters, present, w, z)
+    q, _ = agent.q_values(parameters, present, w, z)
     assert memory == ()
     assert len(set(action.tolist())) == A
     for b in range(50):
@@ -89,7 +89,7 @@ def test_usfa_loss_is_algorithm_1_line_by_line(rng):
             source = at(agent, parameters, step.observation[0, b], z[b, n])
             target = at(agent, parameters, step.observation[1, b], z[b, n])
             choices = np.flatnonzero(step.legal[1, b])
-            best = max(choices, key=lambda a: float(target[a] @ z[b, n]))  # noqa: B023
+            best = max(choices, key=lambda a: float(target[a] @ z[b, n]))
             error = step.phi[0, b] + step.discount[0, b] * target[best] - source[step.action[0, b]]
             total = total + 0.5 * (error @ error) * (not seam)
     for lambda_ in (0.0, 0.9):  # one step leaves λ no choice
@@ -126,10 +126,11 @@ def test_targets_carry_no_gradient(kind):
 def test_uvfa_asks_its_task_only():
     rng = np.random.default_rng(2)
     agent, parameters = agent_and_parameters("uvfa")
-    observation, w, first = drawn(rng, B, S), drawn(rng, B, D), torch.ones(B, dtype=torch.bool)
-    one, _ = agent.q_values(parameters, observation, first, (), w, drawn(rng, B, N, D))
-    two, _ = agent.q_values(parameters, observation, first, (), w, drawn(rng, B, 1, D))
-    other, _ = agent.q_values(parameters, observation, first, (), w + 1, drawn(rng, B, N, D))
+    observation, w = drawn(rng, B, S), drawn(rng, B, D)
+    present = agent.at_start(observation)
+    one, _ = agent.q_values(parameters, present, w, drawn(rng, B, N, D))
+    two, _ = agent.q_values(parameters, present, w, drawn(rng, B, 1, D))
+    other, _ = agent.q_values(parameters, present, w + 1, drawn(rng, B, N, D))
     assert torch.equal(one, two)
     assert not torch.allclose(one, other)
     for b in range(B):
@@ -148,7 +149,7 @@ def test_tables_do_gpi_over_the_policies_asked_for(rng):
     chosen = [3, 1]
     w = random_tasks(rng, S, D)
     states = torch.eye(S, dtype=torch.float64)
-    q, _ = actor.q_values(tables, states, torch.ones(S, dtype=torch.bool), (), w, tasks[chosen].expand(S, -1, -1))
+    q, _ = actor.q_values(tables, actor.at_start(states), w, tasks[chosen].expand(S, -1, -1))
     psi = successor_features(mdp, optimal_policy(mdp, tasks[chosen]))
     for s in range(S):
         expected = torch.stack([psi[n, s] @ w[s] for n in range(2)]).amax(dim=0)
@@ -159,6 +160,6 @@ def test_tables_refuse_a_policy_they_do_not_have():
     actor, tables = exact_sf_gpi(trip_mdp(), torch.eye(2))
     z = torch.tensor([[[1.0, 0.0], [0.5, 0.5]]])
     with pytest.raises(InputError) as error:
-        actor.q_values(tables, torch.eye(2)[:1], torch.ones(1, dtype=torch.bool), (), torch.ones(1, 2), z)
+        actor.q_values(tables, actor.at_start(torch.eye(2)[:1]), torch.ones(1, 2), z)
     expected = "There is no table for policy z = [0.5, 0.5]; expected one of [[1.0, 0.0], [0.0, 1.0]]."
     assert str(error.value) == expected

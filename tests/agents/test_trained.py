@@ -11,6 +11,7 @@ import usfa
 from usfa.agents import AgentFile, AgentSpec, exact_sf_gpi, load_agent, make_agent, save_agent
 from usfa.environments import ObservationSpec, trip_mdp
 from usfa.errors import InputError
+from usfa.files import sha256
 from usfa.networks import NetworkConfig, stack_runs
 from usfa.tasks import task_set
 
@@ -87,7 +88,8 @@ def test_values_are_gpi_over_successor_features(usfa_agent, task):
     }.items():
         expected = (usfa_agent.successor_features(STATES, z) @ np.float32(task)).max(axis=1)
         np.testing.assert_allclose(usfa_agent.q_values(STATES, task, candidates), expected, rtol=1e-5, atol=1e-6)
-    np.testing.assert_array_equal(usfa_agent.q_values(1, task), usfa_agent.q_values(STATES, task, "train+task")[1])
+    default = usfa_agent.q_values(1, task)
+    np.testing.assert_allclose(default, usfa_agent.q_values(STATES, task, "train+task")[1], rtol=1e-5, atol=1e-6)
 
 
 def test_candidates_can_be_arrays_and_samples(usfa_agent):
@@ -109,7 +111,7 @@ def test_policy_takes_the_best_legal_action(usfa_agent, task):
         for _ in range(10):
             legal = rng.random(8) < 0.4
             legal[rng.integers(8)] = True
-            assert policy(state, legal) == max(np.flatnonzero(legal), key=lambda a: q[a])  # noqa: B023
+            assert policy(state, legal) == max(np.flatnonzero(legal), key=lambda a: q[a])
             assert policy(state, legal.astype(np.int8)) == policy(state, legal)
 
 
@@ -168,7 +170,7 @@ def test_loaded_agents_do_what_the_saved_ones_did(saved):
         assert agent.seed == seed
         for task in TASKS:
             w = torch.tensor(task).expand(2, -1)
-            expected, _ = actor.q_values(mine, torch.eye(2), torch.ones(2, dtype=torch.bool), (), w, w[:, None])
+            expected, _ = actor.q_values(mine, actor.at_start(torch.eye(2)), w, w[:, None])
             assert np.array_equal(agent.q_values(STATES, task, "task"), expected.numpy())
             policy = agent.policy(task, "task")
             assert [policy(state) for state in STATES] == expected.argmax(dim=-1).tolist()
@@ -232,13 +234,7 @@ def test_torn_or_changed_weights(saved):
 
 def test_weights_of_another_format(saved):
     (saved[0] / "weights.safetensors").write_bytes(b"PK\x03\x04 a zip file")
-    digest = "3a6d0284f2fb1b4ff2d8f6e9a5c8ba2b"
-    change_config(saved[0], weights_sha256=digest)
-    with pytest.raises(InputError, match=r"torn or was changed"):
-        load_agent(saved[0])
-    import hashlib
-
-    change_config(saved[0], weights_sha256=hashlib.sha256(b"PK\x03\x04 a zip file").hexdigest())
+    change_config(saved[0], weights_sha256=sha256(b"PK\x03\x04 a zip file"))
     with pytest.raises(InputError, match=r"weights\.safetensors is not a safetensors file: "):
         load_agent(saved[0])
 

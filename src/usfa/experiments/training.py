@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,7 +36,7 @@ LOG_EVERY = 20
 
 def train(
     config: TrainConfig,
-    path: Path,
+    path: str | os.PathLike[str],
     existing: OnExisting = "refuse",
     console: Console | None = None,
     name: str | None = None,
@@ -52,7 +53,7 @@ def train(
         name: what the table of scores calls the agent; by default its kind.
     """
     agent = build_agent(config)
-    run = RunDirectory.prepare(path, config, existing)
+    run = RunDirectory.prepare(Path(path), config, existing)
     if run.scores.exists():
         return run
     label = name or config.agent

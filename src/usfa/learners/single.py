@@ -116,11 +116,16 @@ class Learner:
         w = self._sample_tasks()  # line 3
         z = self._sample_policies(w)  # lines 4-5
         collected = self.rollout.collect(self.parameters, w, z, self.config.epsilon, self.rngs)  # lines 6-8
-        loss = self._improve(*self._with_past(collected.trajectory, z))  # lines 9-12
+        loss = self._improve(*self._with_past(collected.trajectory, z)).numpy()  # lines 9-12
         self.frames += collected.frames
         self.episodes += collected.episodes
         self.updates += 1
-        return Update(loss.numpy(), collected.episode_phi)
+        if not np.isfinite(loss).all():
+            lost = [seed for seed, finite in zip(self.seeds, np.isfinite(loss), strict=True) if not finite]
+            raise InputError(
+                f"The loss of seeds {lost} is not finite after {self.updates} updates; lower learning_rate."
+            )
+        return Update(loss, collected.episode_phi)
 
     def _sample_tasks(self) -> Tensor:
         """w uniformly from M, [R, B, D]."""

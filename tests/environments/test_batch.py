@@ -1,0 +1,282 @@
+import json
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from fake_environments import SavableWalk, Scripted, Walk
+from usfa.environments import EnvironmentBatch, Trip
+from usfa.errors import InputError
+
+GAMMA = 0.9
+FIRST = [([1, 0], ""), ([0, 1], ""), ([2, 2], "terminated")]
+SECOND = [([3, 0], ""), ([0, 3], "truncated")]
+
+
+def batch_of(*envs):
+    return EnvironmentBatch(envs, GAMMA, range(len(envs)))
+
+
+def step(batch, action=0):
+    return batch.step(np.full(len(batch), action, np.int64))
+
+
+# --- time ---
+
+
+def test_termination_resets_at_once_with_discount_0():
+    batch = batch_of(Scripted([FIRST, SECOND]))
+    assert batch.observation.tolist() == [[0, 0]]
+    assert batch.first.tolist() == [True]
+    for clock in (1, 2):
+        found = step(batch)
+        assert batch.observation.tolist() == [[0, clock]]
+        assert (batch.first[0], found.discount[0], found.real[0], found.ended[0]) == (
+            False,
+            np.float32(GAMMA),
+            True,
+            False,
+        )
+        assert np.isnan(found.episode_phi).all()
+    found = step(batch)
+    assert found.phi.tolist() == [[2, 2]]
+    assert (found.discount[0], found.real[0], found.ended[0]) == (0, True, True)
+    assert found.episode_phi.tolist() == [[3, 3]]
+    assert batch.observation.tolist() == [[1, 0]]  # the next episode is already there
+    assert batch.first.tolist() == [True]
+
+
+def test_truncation_shows_the_last_observation_then_a_seam():
+    env = Scripted([SECOND, FIRST])
+    batch = batch_of(env)
+    step(batch)
+    found = step(batch)
+    assert found.phi.tolist() == [[0, 3]]
+    assert (found.discount[0], found.real[0], found.ended[0]) == (np.float32(GAMMA), True, True)
+    assert found.episode_phi.tolist() == [[3, 3]]
+    assert batch.observation.tolist() == [[0, 2]]  # the last of the old episode
+    assert batch.first.tolist() == [False]
+    seam = step(batch, action=2)
+    assert env.taken == [0, 0]  # nothing was stepped
+    assert seam.phi.tolist() == [[0, 0]]
+    assert (seam.discount[0], seam.real[0], seam.ended[0]) == (np.float32(GAMMA), False, False)
+    assert batch.observation.tolist() == [[1, 0]]
+    assert batch.first.tolist() == [True]
+    assert step(batch).phi.tolist() == [[1, 0]]
+
+
+def test_termination_wins_over_truncation():
+    class Both(Scripted):
+        def step(self, action):
+            observation, phi, *_ = super().step(action)
+            return observation, phi, True, True, {}
+
+    batch = batch_of(Both([FIRST]))
+    found = step(batch)
+    assert found.discount[0] == 0
+    assert batch.first.tolist() == [True]
+    assert step(batch).real.tolist() == [True]
+
+
+def test_environments_have_their_own_clocks_actions_and_sums():
+    envs = Scripted([FIRST]), Scripted([SECOND])
+    batch = batch_of(*envs)
+    sums = [[], []]
+    for t in range(12):
+        found = batch.step(np.array([t % 3, (t + 1) % 3]))
+        for index in np.flatnonzero(found.ended):
+            sums[index].append(found.episode_phi[index].tolist())
+    assert sums[0] == [[3, 3]] * 4
+    assert sums[1] == [[3, 3]] * 4
+    assert envs[0].taken == [t % 3 for t in range(12)]
+    assert envs[1].taken == [(t + 1) % 3 for t in range(12) if t % 3 != 2]
+
+
+def test_seeds_are_given_once_and_to_each_its_own():
+    envs = Scripted([FIRST]), Scripted([FIRST])
+    batch = EnvironmentBatch(envs, GAMMA, [11, 22])
+    for _ in range(3):
+        step(batch)
+    assert [env.seeds for env in envs] == [[11, None], [22, None]]
+
+
+def test_action_masks_are_shown():
+    class Masked(Scripted):
+        def reset(self, **arguments):
+            return super().reset(**arguments)[0], {"action_mask": np.array([1, 0, 1], np.int8)}
+
+    batch = batch_of(Masked([FIRST]))
+    assert batch.legal.tolist() == [[True, False, True]]
+    step(batch)
+    assert batch.legal.tolist() == [[True, True, True]]  # no mask means that everything is legal
+
+
+# --- φ ---
+
+
+def test_arrays_that_the_environment_changes_later_do_not_leak():
+    class Mutating(Scripted):
+        shared = np.zeros(2)
+        seen = np.zeros(2, np.float32)
+
+        def reset(self, **arguments):
+            self.seen[:] = super().reset(**arguments)[0]
+            return self.seen, {}
+
+        def step(self, action):
+            observation, phi, terminated, truncated, info = super().step(action)
+            self.shared[:], self.seen[:] = phi, observation
+            return self.seen, self.shared, terminated, truncated, info
+
+    env = Mutating([FIRST])
+    batch = batch_of(env)
+    found = step(batch)
+    env.shared[:], env.seen[:] = 99, 99
+    assert found.phi.tolist() == [[1, 0]]
+    assert batch.observation.tolist() == [[0, 1]]
+    step(batch)
+    assert found.phi.tolist() == [[1, 0]]
+    assert step(batch).episode_phi.tolist() == [[3, 3]]
+
+
+def paying(reward):
+    class Paying(Scripted):
+        def step(self, action):
+            observation, _, *rest = super().step(action)
+            return observation, reward, *rest
+
+    return Paying([FIRST])
+
+
+@pytest.mark.parametrize("reward", [[1, 2], (1.0, 2.0), np.array([1, 2]), np.array([1.0, 2.0], np.float16)])
+def test_rewards_may_be_lists(reward):
+    assert step(batch_of(paying(reward))).phi.tolist() == [[1, 2]]
+
+
+@pytest.mark.parametrize("reward", [[1.0, np.nan], [np.inf, 0.0], [1.0], 1.0, [[1.0, 2.0]], None, "much", [[1], [2, 3]]])
+def test_rewards_that_do_not_fit(reward):
+    with pytest.raises(InputError, match=r"expected 2 finite numbers, as its reward_space says\.$"):
+        step(batch_of(paying(reward)))
+
+
+# --- environments that do not fit ---
+
+
+def with_attribute(**attributes):
+    env = Scripted([FIRST])
+    for name, value in attributes.items():
+        setattr(env, name, value)
+    return env
+
+
+@pytest.mark.parametrize(
+    ("attributes", "sentence"),
+    [
+        ({"reward_space": None}, r"has the reward_space None; expected a Box of shape \[D\]"),
+        ({"reward_space": gym.spaces.Box(-1, 1, (2, 2))}, r"expected a Box of shape \[D\], one entry per feature of φ"),
+        ({"reward_space": gym.spaces.Discrete(2)}, r"expected a Box of shape \[D\]"),
+        ({"observation_space": gym.spaces.Dict({"x": gym.spaces.Discrete(2)})}, r"expected Discrete or a Box with one"),
+        ({"observation_space": gym.spaces.Box(0, 1, (84, 84))}, r"expected Discrete or a Box with one axis\.$"),
+        ({"action_space": gym.spaces.Box(-1, 1, (2,))}, r"has the actions Box.*; expected Discrete from 0\.$"),
+        ({"action_space": gym.spaces.Discrete(3, start=1)}, r"expected Discrete from 0\.$"),
+    ],
+)
+def test_spaces_that_do_not_fit(attributes, sentence):
+    with pytest.raises(InputError, match=sentence):
+        batch_of(with_attribute(**attributes))
+
+
+def test_no_reward_space_at_all():
+    env = Scripted([FIRST])
+    del env.reward_space
+    with pytest.raises(InputError, match=r"has the reward_space None; expected a Box"):
+        batch_of(env)
+
+
+@pytest.mark.parametrize("mask", [np.zeros(3, np.int8), [False] * 3])
+def test_a_mask_without_a_legal_action(mask):
+    class Stuck(Scripted):
+        def step(self, action):
+            return *super().step(action)[:-1], {"action_mask": mask}
+
+    with pytest.raises(InputError, match=r"offers no legal action in its action_mask\.$"):
+        step(batch_of(Stuck([FIRST])))
+
+
+def test_observations_of_another_shape():
+    class Strange(Scripted):
+        def _observation(self):
+            return np.zeros(3, np.float32)
+
+    with pytest.raises(InputError, match=r"^The observation has shape \(3,\); expected \(2,\)\.$"):
+        batch_of(Strange([FIRST]))
+
+
+def test_seeds_and_gamma_are_checked():
+    with pytest.raises(InputError, match=r"^1 environments came with 2 seeds; expected as many, at least one\.$"):
+        EnvironmentBatch([Scripted([FIRST])], GAMMA, [0, 1])
+    with pytest.raises(InputError, match=r"^0 environments came with 0 seeds"):
+        EnvironmentBatch([], GAMMA, [])
+    with pytest.raises(InputError, match=r"^gamma is 0; expected a number above 0, at most 1\.$"):
+        EnvironmentBatch([Scripted([FIRST])], 0, [0])
+
+
+# --- saving ---
+
+
+def future(batch, steps=40):
+    rng = np.random.default_rng(1)
+    seen = []
+    for _ in range(steps):
+        found = batch.step(rng.integers(batch.actions, size=len(batch)))
+        seen.append(
+            (
+                batch.observation.tolist(),
+                batch.legal.tolist(),
+                batch.first.tolist(),
+                found.phi.tolist(),
+                found.discount.tolist(),
+                found.real.tolist(),
+                found.ended.tolist(),
+                found.episode_phi[found.ended].tolist(),
+            )
+        )
+    return seen
+
+
+@pytest.mark.parametrize("make", [Walk, SavableWalk])
+@pytest.mark.parametrize("steps", [0, 3, 7, 12])
+def test_the_run_that_goes_on_and_the_resumed_one_see_the_same(make, steps):
+    def new(seeds):
+        return EnvironmentBatch([make() for _ in range(3)], GAMMA, seeds)
+
+    batch, other = new([5, 6, 7]), new([8, 9, 10])
+    future(batch, steps)
+    state = json.loads(json.dumps(batch.state()))
+    other.load_state(state)
+    for name in ("observation", "legal", "first"):
+        assert np.array_equal(getattr(batch, name), getattr(other, name))
+    assert future(batch) == future(other)
+    assert batch.state() == other.state()
+
+
+def test_saving_is_silent_where_the_environment_can():
+    disturbed, undisturbed = (EnvironmentBatch([SavableWalk()], GAMMA, [3]) for _ in range(2))
+    for _ in range(5):
+        disturbed.state()
+        assert future(disturbed, 3) == future(undisturbed, 3)
+
+
+def test_saving_restarts_an_environment_that_cannot_be_saved():
+    batch = EnvironmentBatch([Walk()], GAMMA, [3])
+    step(batch, 0)
+    assert not batch.first[0]
+    first, second = batch.state(), batch.state()
+    assert batch.first[0]
+    assert first["envs"] != second["envs"]  # not the same episode again and again
+
+
+def test_saves_exactly():
+    assert batch_of(SavableWalk(), SavableWalk()).saves_exactly
+    assert not batch_of(SavableWalk(), Walk()).saves_exactly
+    assert EnvironmentBatch([Trip()], 1.0, [0]).saves_exactly

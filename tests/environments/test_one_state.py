@@ -1,0 +1,37 @@
+"""Appendix A, rule by rule."""
+
+import pytest
+
+from usfa.environments import OneState, one_state_mdp
+from usfa.errors import InputError
+
+
+def test_a1_stays_for_nothing_and_a2_leaves_for_one():
+    env = OneState()
+    state, info = env.reset(seed=0)
+    assert (state, info["action_mask"].tolist()) == (0, [1, 1])
+    assert env.action_names == ("a1", "a2")
+    for _ in range(5):
+        state, phi, terminated, truncated, _ = env.step(0)
+        assert (state, phi.tolist(), terminated, truncated) == (0, [0.0], False, False)
+    _, phi, terminated, truncated, _ = env.step(1)
+    assert (phi.tolist(), terminated, truncated) == ([1.0], True, False)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.5, 0.99])
+def test_gamma_discounts_staying_only(gamma):
+    env = OneState(gamma=gamma)
+    assert env.mdp.discount.flatten().tolist() == [gamma, 0.0]
+
+
+def test_no_discount_is_no_end_even_if_gamma_is_small():
+    """γ = 0 looks like termination in the tables; the environment must not be asked to learn from it as an episode."""
+    env = OneState(gamma=0.1)
+    env.reset(seed=0)
+    assert not env.step(0)[2]
+
+
+@pytest.mark.parametrize("gamma", [1.0, -0.1, float("nan")])
+def test_impossible_gammas(gamma):
+    with pytest.raises(InputError, match=r"expected 0 ≤ gamma < 1, as staying forever must have a value\.$"):
+        one_state_mdp(gamma)
