@@ -24,13 +24,6 @@ def test_gamma_discounts_staying_only(gamma):
     assert env.mdp.discount.flatten().tolist() == [gamma, 0.0]
 
 
-def test_no_discount_is_no_end_even_if_gamma_is_small():
-    """γ = 0 looks like termination in the tables; the environment must not be asked to learn from it as an episode."""
-    env = OneState(gamma=0.1)
-    env.reset(seed=0)
-    assert not env.step(0)[2]
-
-
 @pytest.mark.parametrize("gamma", [1.0, -0.1, float("nan")])
 def test_impossible_gammas(gamma):
     with pytest.raises(InputError, match=r"expected 0 ≤ gamma < 1, as staying forever must have a value\.$"):

@@ -240,6 +240,21 @@ def test_start_must_sum_to_one():
         replace(trip_mdp(), start=torch.tensor([0.5, 0.0]))
 
 
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("transition", lambda p: torch.stack([p[..., 0] + 0.5, p[..., 1] - 0.5], dim=-1)),
+        ("start", lambda p: torch.tensor([1.5, -0.5], dtype=torch.float64)),
+        ("discount", lambda discount: discount - 0.1),
+        ("discount", lambda discount: discount + 0.1),
+    ],
+)
+def test_negative_probabilities_and_strange_discounts_are_refused(name, change):
+    mdp = trip_mdp()  # its tables hold 0 and 1 everywhere
+    with pytest.raises(InputError, match=r"^The MDP has a negative probability, or a discount outside of 0 to 1\.$"):
+        replace(mdp, **{name: change(getattr(mdp, name))})
+
+
 def test_every_state_needs_a_legal_action():
     mdp = trip_mdp()
     legal = mdp.legal.clone()

@@ -31,6 +31,10 @@ class Actor(ABC):
 
     spec: AgentSpec
 
+    @abstractmethod
+    def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
+        """The parameters that this actor wants, of one run."""
+
     def initial_state(self, batch: int) -> CoreState:
         """The memory at the start of an episode."""
         return ()
@@ -71,6 +75,9 @@ class Agent(Actor):
     @abstractmethod
     def _outputs_per_action(spec: AgentSpec) -> int:
         """D for successor features, 1 for values."""
+
+    def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
+        return {name: tuple(parameter.shape) for name, parameter in self.network.named_parameters()}
 
     def initial_parameters(self, generator: torch.Generator) -> Parameters:
         return initial_parameters(self.network, generator)

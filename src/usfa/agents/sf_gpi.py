@@ -21,8 +21,13 @@ class SfGpiTables(Actor):
     Its parameters are the tables: `psi` [K, S, A, D] and the policies `z` [K, D] they belong to.
     """
 
-    def __init__(self, spec: AgentSpec) -> None:
+    def __init__(self, spec: AgentSpec, policies: int) -> None:
         self.spec = spec
+        self.policies = policies
+
+    def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
+        states, actions, features = self.spec.observation.states, self.spec.actions, self.spec.features
+        return {"psi": (self.policies, states, actions, features), "z": (self.policies, features)}
 
     def q_values(self, parameters: Parameters, present: Present, w: Tensor, z: Tensor) -> tuple[Tensor, CoreState]:
         """max_{z∈C} ψ^{π_z}(s,a)·w, with one-hot observations [B, S]."""
@@ -43,4 +48,4 @@ def exact_sf_gpi(mdp: TabularMDP, training_tasks: Tensor) -> tuple[SfGpiTables, 
     """The tables of the optimal policies of the training tasks [K, D]."""
     spec = AgentSpec(ObservationSpec((mdp.states,), mdp.states), mdp.actions, mdp.features)
     psi = successor_features(mdp, optimal_policy(mdp, training_tasks))
-    return SfGpiTables(spec), {"psi": psi, "z": training_tasks.to(psi)}
+    return SfGpiTables(spec, len(training_tasks)), {"psi": psi, "z": training_tasks.to(psi)}

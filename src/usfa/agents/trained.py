@@ -23,9 +23,9 @@ from usfa.agents.sf_gpi import SfGpiTables
 from usfa.agents.usfa import UsfaAgent
 from usfa.errors import InputError
 from usfa.files import read_json, sha256, write_atomically, write_json
-from usfa.networks import NetworkConfig, Parameters
+from usfa.networks import NetworkConfig, Parameters, select_run
 from usfa.records import from_json, to_json
-from usfa.tasks import candidate_set, format_task, parse_sampler, parse_task
+from usfa.tasks import candidate_set, format_task, parse_sampler, parse_task, parse_tasks
 from usfa.trajectory import Present
 from usfa.version import __version__
 
@@ -41,7 +41,6 @@ class AgentFile:
 
     kind: Literal["usfa", "uvfa", "sf-gpi-tables"]
     spec: AgentSpec
-    network: NetworkConfig
     environment: str
     environment_arguments: Mapping[str, Any]
     gamma: float
@@ -49,14 +48,21 @@ class AgentFile:
     policies: str
     """D_z as text, see :func:`usfa.tasks.parse_sampler`."""
     seeds: tuple[int, ...]
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    """Without meaning for tables."""
     training: Mapping[str, Any] = field(default_factory=dict)
     """The whole configuration that made it."""
     scores: Mapping[str, float] = field(default_factory=dict)
     """What was measured after training, for the model card."""
 
+    def __post_init__(self) -> None:
+        if not self.seeds:
+            raise InputError("The agent's seeds are empty; expected at least one.")
+        parse_tasks(self.training_tasks, self.spec.features)
+
     def actor(self) -> Actor:
         if self.kind == "sf-gpi-tables":
-            return SfGpiTables(self.spec)
+            return SfGpiTables(self.spec, len(self.training_tasks))
         return make_agent(self.kind, self.spec, self.network)
 
 
@@ -219,8 +225,21 @@ def load_agent(directory: Path, seed: int | None = None) -> TrainedAgent:
     if seed not in file.seeds:
         raise InputError(f"The agent in {directory} has no seed {seed}; expected one of {list(file.seeds)}.")
     weights = _read_weights(directory / "weights.safetensors", weights_sha256)
-    run = file.seeds.index(seed)
-    return TrainedAgent(file, {name: tensor[run] for name, tensor in weights.items()}, seed)
+    agent = TrainedAgent(file, select_run(weights, file.seeds.index(seed)), seed)
+    _check_shapes(directory, agent, weights)
+    return agent
+
+
+def _check_shapes(directory: Path, agent: TrainedAgent, weights: Parameters) -> None:
+    runs = len(agent.file.seeds)
+    expected = {name: (runs, *shape) for name, shape in agent.actor.parameter_shapes().items()}
+    found = {name: tuple(tensor.shape) for name, tensor in weights.items()}
+    for name in expected.keys() | found.keys():
+        if expected.get(name) != found.get(name):
+            raise InputError(
+                f"The weights in {directory} do not fit their config.json: {name} has shape {found.get(name)}, "
+                f"expected {expected.get(name)}."
+            )
 
 
 def _read_weights(path: Path, expected_sha256: str) -> Parameters:

@@ -109,7 +109,10 @@ class EnvironmentBatch:
 
     def _checked_phi(self, reward: object) -> NDArray[np.float32]:
         # A copy, because some wrappers go on to change the array they returned.
-        phi = np.array(reward, dtype=np.float32)
+        try:
+            phi = np.array(reward, dtype=np.float32)
+        except (TypeError, ValueError):
+            phi = np.full(0, np.nan, np.float32)
         if phi.shape != (self.features,) or not np.isfinite(phi).all():
             raise InputError(
                 f"The environment returned the reward {reward}; expected {self.features} finite numbers, "

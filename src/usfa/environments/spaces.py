@@ -44,9 +44,11 @@ class ObservationSpec:
         return values.astype(np.float32)
 
     def _one_hot(self, values: NDArray[Any]) -> NDArray[np.float32]:
-        index = values - self.start
-        if not np.issubdtype(values.dtype, np.integer) or (index < 0).any() or (index >= self.states).any():
-            raise InputError(f"The observation {values} is not a state; expected a whole number below {self.states}.")
+        whole = np.issubdtype(values.dtype, np.integer)
+        index = values - self.start if whole else np.array(-1)
+        if (index < 0).any() or (index >= self.states).any():
+            last = self.start + self.states
+            raise InputError(f"The observation {values} is not a state; expected a whole number below {last}.")
         return np.eye(self.states, dtype=np.float32)[index]
 
 

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from rich.console import Console
 
-from usfa.agents import TrainedAgent, exact_sf_gpi
+from usfa.agents import AgentFile, TrainedAgent, exact_sf_gpi, save_agent
 from usfa.environments import trip_mdp
 from usfa.errors import InputError
 from usfa.evaluation import exact_scores, read_scores, score_table, summarise, write_scores
@@ -47,6 +47,8 @@ VARIANTS = {
 USFA_CANDIDATES = ("task", "sample:5", "train", "train+task")
 BOUND_CANDIDATES = ("train", "task", "train+task")
 EXACT = "sf-gpi-exact"
+TRAINING_SET = "trip-train"
+TEST_SETS = ("trip-directions", "trip-diagonal")
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,10 @@ class TripExperiment:
             self.config(variant)
         trip_mdp(self.places, self.exploration_cost)
 
+    @property
+    def environment_arguments(self) -> dict[str, int | float | str]:
+        return {"places": self.places, "exploration_cost": self.exploration_cost}
+
     def config(self, variant: str) -> TrainConfig:
         """The preset of a variant with this experiment's numbers."""
         base = preset(VARIANTS[variant])
@@ -80,7 +86,7 @@ class TripExperiment:
         return replace(
             base,
             seeds=self.seeds,
-            environment_arguments={"places": self.places, "exploration_cost": self.exploration_cost},
+            environment_arguments=self.environment_arguments,
             learner=replace(base.learner, budget=self.episodes),
             evaluation=replace(evaluation, snapshots=min(evaluation.snapshots, self.episodes)),
         )
@@ -98,10 +104,12 @@ def reproduce_trip(
         return run
     for variant in VARIANTS:
         train(experiment.config(variant), path / "runs" / variant, "resume", console, name=variant)
+    mdp = trip_mdp(experiment.places, experiment.exploration_cost)
+    _save_exact_agent(experiment, mdp, path / "runs" / EXACT)
     with progress_bar("figures and report", 4, "steps", console) as bar:
-        scores = _all_scores(experiment, path)
+        learned = [read_scores(path / "runs" / variant / "scores.csv") for variant in VARIANTS]
+        scores = pd.concat([*learned, _exact_table(mdp, path)], ignore_index=True)
         bar.update(1)
-        mdp = trip_mdp(experiment.places, experiment.exploration_cost)
         maps, bounds = _maps(experiment, mdp, path), _bounds(experiment, mdp, path)
         bar.update(2)
         summary = summarise(_with_gap(scores), ["agent", "candidates", "task_set", "snapshot"], "gap")
@@ -115,29 +123,41 @@ def reproduce_trip(
     return run
 
 
-def _all_scores(experiment: TripExperiment, path: Path) -> pd.DataFrame:
-    learned = [read_scores(path / "runs" / variant / "scores.csv") for variant in VARIANTS]
-    return pd.concat([*learned, _exact_table(experiment)], ignore_index=True)
+def _save_exact_agent(experiment: TripExperiment, mdp: TabularMDP, directory: Path) -> None:
+    """SF&GPI from the true ψ of M, as an agent that can be loaded like the others."""
+    actor, tables = exact_sf_gpi(mdp, torch.from_numpy(task_set(TRAINING_SET)))
+    file = AgentFile(
+        kind="sf-gpi-tables",
+        spec=actor.spec,
+        environment="trip",
+        environment_arguments=experiment.environment_arguments,
+        gamma=1.0,
+        training_tasks=tuple(tuple(w) for w in task_set(TRAINING_SET).tolist()),
+        policies="train",
+        seeds=(0,),
+    )
+    save_agent(directory, file, {name: tensor[None] for name, tensor in tables.items()})
 
 
-def _exact_table(experiment: TripExperiment) -> pd.DataFrame:
-    """SF&GPI from the true ψ of M: no seeds, no training."""
-    mdp = trip_mdp(experiment.places, experiment.exploration_cost)
+def _exact_table(mdp: TabularMDP, path: Path) -> pd.DataFrame:
+    """The scores of SF&GPI with the true ψ: no seeds, no training."""
+    agent = load(path / "runs" / EXACT)
     tables = []
-    for name in ("trip-directions", "trip-diagonal"):
+    for name in TEST_SETS:
         w = task_set(name)
-        labels = {"agent": EXACT, "candidates": "train", "training_set": "trip-train", "policies": "train"}
+        labels = {"agent": EXACT, "candidates": "train", "training_set": TRAINING_SET, "policies": "train"}
         runs = {column: np.zeros(1, np.int64) for column in ("seed", "snapshot", "episodes", "frames")}
         optimal = optimal_return(mdp, torch.from_numpy(w)).numpy()
-        tables.append(score_table(_exact_sf_gpi_scores(mdp, w), w, optimal, {**labels, "task_set": name}, runs))
+        scores = _scores_of_one(agent, mdp, w, "train", np.random.default_rng(0))[None]
+        tables.append(score_table(scores, w, optimal, {**labels, "task_set": name}, runs))
     return pd.concat(tables, ignore_index=True)
 
 
-def _exact_sf_gpi_scores(mdp: TabularMDP, w: NDArray[np.float64]) -> NDArray[np.float64]:
-    training = task_set("trip-train")
-    actor, tables = exact_sf_gpi(mdp, torch.from_numpy(training))
-    stacked = {name: tensor[None] for name, tensor in tables.items()}
-    return exact_scores(actor, stacked, mdp, w, np.broadcast_to(training, (1, len(w), *training.shape)))
+def _scores_of_one(
+    agent: TrainedAgent, mdp: TabularMDP, w: NDArray[np.float64], candidates: str, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    z = agent.candidates(w, candidates, rng)
+    return exact_scores(agent.actor, _stacked(agent), mdp, w, z[None])[0]
 
 
 def _with_gap(scores: pd.DataFrame) -> pd.DataFrame:
@@ -157,11 +177,11 @@ def _maps(experiment: TripExperiment, mdp: TabularMDP, path: Path) -> pd.DataFra
     """Returns of the first seed over the grid: agent, candidates, w1, w2, score, optimal."""
     w = _grid(experiment)
     optimal = optimal_return(mdp, torch.from_numpy(w)).numpy()
-    results = {(EXACT, "train"): _exact_sf_gpi_scores(mdp, w)[0]}
-    for variant, candidates in (("uvfa", "task"), ("usfa", "task"), ("usfa", "sample:5")):
-        agent = load(path / "runs" / variant, seed=experiment.seeds[0])
-        z = agent.candidates(w, candidates, np.random.default_rng([experiment.seeds[0], 2]))
-        results[variant, candidates] = exact_scores(agent.actor, _stacked(agent), mdp, w, z[None])[0]
+    seed = experiment.seeds[0]
+    results = {}
+    for variant, candidates in figures.MAP_METHODS:
+        agent = load(path / "runs" / variant, None if variant == EXACT else seed)
+        results[variant, candidates] = _scores_of_one(agent, mdp, w, candidates, np.random.default_rng([seed, 2]))
     tables = [
         pd.DataFrame({"agent": a, "candidates": c, "w1": w[:, 0], "w2": w[:, 1], "score": score, "optimal": optimal})
         for (a, c), score in results.items()

@@ -19,6 +19,7 @@ def stack_runs(parameters: Sequence[Parameters]) -> Parameters:
 
 
 def select_run(parameters: Parameters, run: int) -> Parameters:
+    """The parameters of one run, without the axis R."""
     return {name: tensor[run] for name, tensor in parameters.items()}
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from usfa.errors import InputError
 from usfa.trajectory import CoreState
 
 __all__ = ["NetworkConfig", "UniversalNetwork"]
@@ -26,6 +27,11 @@ class NetworkConfig:
     """Layers that turn a policy z (for a UVFA: a task w) into its embedding g(z)."""
     head: tuple[int, ...] = (64,)
     """Hidden layers between the two embeddings and the A×D outputs; the paper's head has one."""
+
+    def __post_init__(self) -> None:
+        for name, sizes in {"trunk": self.trunk, "embedding": self.embedding, "head": self.head}.items():
+            if not sizes or min(sizes) < 1:
+                raise InputError(f"network.{name} is {sizes}; expected one or more widths of at least 1.")
 
 
 class UniversalNetwork(nn.Module):

@@ -1,0 +1,171 @@
+import numpy as np
+import pytest
+import torch
+
+from fake_environments import SavableWalk
+from random_mdps import random_mdp
+from usfa.agents import AgentSpec, exact_sf_gpi, make_agent
+from usfa.environments import ObservationSpec, TabularEnv, Trip, make, trip_mdp
+from usfa.errors import InputError
+from usfa.evaluation import exact_mdp, exact_scores
+from usfa.evaluation.episodes import episode_returns
+from usfa.evaluation.exact import greedy_tables
+from usfa.functional import optimal_return
+from usfa.networks import NetworkConfig, select_run, stack_runs
+
+SPEC = AgentSpec(ObservationSpec((2,), 2), 8, 2)
+W = np.array([[1.0, 0.0], [0.7, 0.7], [-1.0, 0.5], [0.3, 0.9], [-0.2, -0.4]])
+
+
+def random_agents(kind, runs, spec=SPEC):
+    """Untrained agents: their greedy policies are arbitrary, which is what a check of scores wants."""
+    agent = make_agent(kind, spec, NetworkConfig((16,), (8,), (16,)))
+    drawn = [agent.initial_parameters(torch.Generator().manual_seed(seed)) for seed in range(runs)]
+    return agent, stack_runs([{name: 3 * x for name, x in run.items()} for run in drawn])
+
+
+def random_candidates(runs, count=3):
+    return np.random.default_rng(0).standard_normal((runs, len(W), count, 2))
+
+
+def one_episode(agent, parameters, w, z):
+    """The greedy policy on one task, step by step in the environment."""
+    env = Trip()
+    state, info = env.reset(seed=0)
+    total, terminated = 0.0, False
+    while not terminated:
+        observation = torch.eye(2)[int(state)][None]
+        present = agent.at_start(observation)
+        legal = torch.from_numpy(info["action_mask"]).bool()[None]
+        present = present._replace(legal=legal)
+        task, policies = torch.from_numpy(w).float()[None], torch.from_numpy(z).float()[None]
+        action, _ = agent.act(parameters, present, task, policies)
+        state, phi, terminated, _, info = env.step(int(action))
+        total += phi @ w
+    return total
+
+
+@pytest.mark.parametrize("kind", ["usfa", "uvfa"])
+@pytest.mark.parametrize("runs", [1, 8])
+def test_scores_are_what_the_greedy_policy_collects(kind, runs):
+    agent, parameters = random_agents(kind, runs)
+    z = random_candidates(runs)
+    scores = exact_scores(agent, parameters, trip_mdp(), W, z)
+    assert scores.shape == (runs, len(W))
+    for run, task in np.ndindex(runs, len(W)):
+        expected = one_episode(agent, select_run(parameters, run), W[task], z[run, task])
+        assert scores[run, task] == pytest.approx(expected, abs=1e-12)
+    if runs > 1:
+        assert len(np.unique(scores.round(6), axis=0)) > 2  # the agents do different things
+
+
+def test_episodes_agree_with_exact_scores_in_a_deterministic_mdp():
+    agent, parameters = random_agents("usfa", 4)
+    z = random_candidates(4)
+    scores = exact_scores(agent, parameters, trip_mdp(), W, z)
+    for run in range(4):
+        returns = episode_returns(
+            agent, select_run(parameters, run), Trip, W, z[run], 0.0, np.random.default_rng(run)
+        )
+        np.testing.assert_allclose(returns, scores[run], atol=1e-6)
+
+
+def test_mean_of_episodes_comes_to_the_exact_score_in_a_random_mdp():
+    """γ = 1 and terminations; 400 episodes, within 5 standard errors."""
+    mdp = random_mdp(np.random.default_rng(5), 4, 3, 2, 1.0)
+    spec = AgentSpec(ObservationSpec((4,), 4), 3, 2)
+    agent, parameters = random_agents("usfa", 1, spec)
+    w, z = W[1:3], random_candidates(1)[:, 1:3]
+    names = (tuple("abcd"), tuple("xyz"))
+    returns = episode_returns(
+        agent,
+        select_run(parameters, 0),
+        lambda: TabularEnv(mdp, *names),
+        np.tile(w, (400, 1)),
+        np.tile(z[0], (400, 1, 1)),
+        0.0,
+        np.random.default_rng(0),
+    ).reshape(400, 2)
+    assert returns.std(axis=0).min() > 0.1
+    scores = exact_scores(agent, parameters, mdp, w, z)[0]
+    assert (np.abs(returns.mean(axis=0) - scores) < 5 * returns.std(axis=0) / 20).all()
+
+
+def test_exploration_lowers_the_score_of_a_good_policy():
+    actor, tables = exact_sf_gpi(trip_mdp(), torch.eye(2, dtype=torch.float64))
+    w, z = np.tile([[1.0, 0.0]], (200, 1)), np.tile(np.eye(2), (200, 1, 1))
+    greedy = episode_returns(actor, tables, Trip, w, z, 0.0, np.random.default_rng(0))
+    random = episode_returns(actor, tables, Trip, w, z, 1.0, np.random.default_rng(0))
+    assert greedy.tolist() == [1.0] * 200
+    # C 1, F 0, and E: -0.05 plus the mean of cos kπ/12.
+    expected = (1 + 0 - 0.05 + np.cos(np.arange(7) * np.pi / 12).mean()) / 3
+    assert abs(random.mean() - expected) < 5 * random.std() / 200**0.5
+
+
+def test_episodes_repeat_with_their_generator():
+    agent, parameters = random_agents("usfa", 1)
+    runs = [
+        episode_returns(
+            agent, select_run(parameters, 0), Trip, W, random_candidates(1)[0], 0.7, np.random.default_rng(s)
+        )
+        for s in (1, 1, 2)
+    ]
+    assert np.array_equal(runs[0], runs[1])
+    assert not np.array_equal(runs[0], runs[2])
+
+
+def test_an_episode_without_end_is_an_error():
+    actor, tables = exact_sf_gpi(make("one-state").mdp, torch.tensor([[-1.0]], dtype=torch.float64))
+    w, z = np.array([[-1.0]]), np.array([[[-1.0]]])
+    with pytest.raises(InputError) as error:
+        episode_returns(
+            actor, tables, lambda: make("one-state"), w, z, 0.0, np.random.default_rng(0), step_limit=50
+        )
+    assert str(error.value) == (
+        "An episode has not ended after 50 steps; expected an environment with a time limit."
+    )
+
+
+def test_truncated_episodes_count_with_what_they_collected():
+    agent, parameters = random_agents("usfa", 1, AgentSpec(ObservationSpec((5,), 5), 2, 2))
+    w, z = np.tile([[1.0, 0.0]], (50, 1)), np.zeros((50, 1, 2))
+    returns = episode_returns(agent, select_run(parameters, 0), SavableWalk, w, z, 1.0, np.random.default_rng(0))
+    assert set(returns.tolist()) == {0.0, 1.0}  # cut off, or at the edge
+
+
+def test_tasks_of_another_length_are_refused():
+    agent, parameters = random_agents("usfa", 1)
+    with pytest.raises(InputError, match=r"^The environment has 1 features; the agent's tasks have 2 entries\.$"):
+        episode_returns(
+            agent,
+            select_run(parameters, 0),
+            lambda: make("one-state"),
+            W,
+            random_candidates(1)[0],
+            0.0,
+            np.random.default_rng(0),
+        )
+
+
+def test_exact_sf_gpi_is_optimal_on_its_training_tasks_only():
+    mdp = trip_mdp()
+    actor, tables = exact_sf_gpi(mdp, torch.eye(2, dtype=torch.float64))
+    w = np.array([[1.0, 0.0], [0.0, 1.0], [0.7, 0.7]])
+    stacked = {name: x[None] for name, x in tables.items()}
+    scores = exact_scores(actor, stacked, mdp, w, np.broadcast_to(np.eye(2), (1, 3, 2, 2)).copy())[0]
+    gap = optimal_return(mdp, torch.from_numpy(w)).numpy() - scores
+    assert gap[:2] == pytest.approx([0, 0], abs=1e-12)
+    assert gap[2] == pytest.approx(0.7 * (2**0.5 - 0.1) - 0.7)
+
+
+def test_greedy_tables_are_legal():
+    agent, parameters = random_agents("usfa", 3)
+    policy = greedy_tables(agent, parameters, trip_mdp(), W, random_candidates(3))
+    assert policy.shape == (3, len(W), 2)
+    assert trip_mdp().legal[torch.arange(2), policy].all()
+
+
+def test_only_environments_with_tables_have_an_exact_mdp():
+    env = Trip()
+    assert exact_mdp(env) is env.mdp
+    assert exact_mdp(SavableWalk()) is None

@@ -1,0 +1,70 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from usfa.errors import InputError
+from usfa.evaluation import SCORE_COLUMNS, read_scores, score_table, write_scores
+
+LABELS = {"agent": "usfa", "candidates": "task", "training_set": "1,0;0,1", "policies": "box:0,1", "task_set": "mine"}
+TASKS = np.array([[1.0, 0.0], [0.0, 1.0], [1 / 3, -0.1]])
+
+
+def table():
+    rng = np.random.default_rng(0)
+    runs = {name: np.array(x) for name, x in {"seed": [3, 5], "snapshot": [9, 9], "episodes": [9, 10]}.items()}
+    runs["frames"] = np.array([2**40, 7])
+    scores = rng.standard_normal((2, 3)) * 10.0 ** rng.integers(-12, 12, (2, 3))
+    return scores, score_table(scores, TASKS, np.array([1.0, np.nan, 0.1 + 0.2]), LABELS, runs)
+
+
+def test_rows_are_runs_times_tasks():
+    scores, rows = table()
+    assert list(rows.columns) == list(SCORE_COLUMNS)
+    assert rows.seed.tolist() == [3, 3, 3, 5, 5, 5]
+    assert rows.frames.tolist() == [2**40] * 3 + [7] * 3
+    assert rows.task.tolist() == ["10", "01", f"{1 / 3!r},-0.1"] * 2
+    assert rows.score.tolist() == scores.flatten().tolist()
+    assert rows.optimal.tolist()[::3] == [1.0, 1.0]
+    assert rows.agent.unique().tolist() == ["usfa"]
+
+
+def test_files_read_back_to_the_bit(tmp_path):
+    _, rows = table()
+    write_scores(tmp_path / "scores.csv", rows)
+    pd.testing.assert_frame_equal(read_scores(tmp_path / "scores.csv"), rows, check_exact=True)
+    before = (tmp_path / "scores.csv").read_bytes()
+    write_scores(tmp_path / "scores.csv", read_scores(tmp_path / "scores.csv"))
+    assert (tmp_path / "scores.csv").read_bytes() == before
+
+
+def test_tasks_stay_texts(tmp_path):
+    """01 is the task [0, 1], not the number 1."""
+    write_scores(tmp_path / "scores.csv", table()[1])
+    assert read_scores(tmp_path / "scores.csv").task.iloc[1] == "01"
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", r"is not a table of scores: "),
+        (b"a,b\n1,2\n", r"has the columns \['a', 'b'\]; expected \['agent', "),
+        (b"\xff\xfe\x00", r"is not a table of scores: "),
+    ],
+)
+def test_files_that_are_no_scores(tmp_path, content, sentence):
+    (tmp_path / "scores.csv").write_bytes(content)
+    with pytest.raises(InputError, match=sentence):
+        read_scores(tmp_path / "scores.csv")
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(InputError, match=r"none\.csv is not a table of scores: "):
+        read_scores(tmp_path / "none.csv")
+
+
+def test_numbers_that_are_none(tmp_path):
+    write_scores(tmp_path / "scores.csv", table()[1])
+    text = (tmp_path / "scores.csv").read_text().replace(",0.30000000000000004\n", ",high\n")
+    (tmp_path / "scores.csv").write_text(text)
+    with pytest.raises(InputError, match=r"is not a table of scores: "):
+        read_scores(tmp_path / "scores.csv")

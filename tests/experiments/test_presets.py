@@ -1,0 +1,112 @@
+import json
+from dataclasses import replace
+
+import pytest
+
+from usfa.errors import InputError
+from usfa.experiments import PRESETS, EvaluationConfig, TrainConfig, preset
+from usfa.experiments.one_state import OneStateExperiment
+from usfa.experiments.training import build_agent
+from usfa.experiments.trip import TripExperiment
+from usfa.learners import LearnerConfig
+from usfa.records import from_json, to_json
+from usfa.tasks import parse_tasks
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_builds_its_agent(name):
+    config = preset(name)
+    agent = build_agent(config)
+    assert agent.spec.features == config.tasks.shape[1]
+    assert len(config.milestones) == config.evaluation.snapshots + 1
+    for tasks in config.evaluation.tasks:
+        assert parse_tasks(tasks).shape[1] == agent.spec.features
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_round_trips_through_json(name):
+    config = preset(name)
+    assert from_json(TrainConfig, json.loads(json.dumps(to_json(config))), "file") == config
+
+
+def test_the_numbers_of_section_4_1():
+    """Table 1 and the text: n_z = 5, D_z = U([0,1]²), undiscounted, M = {10, 01}."""
+    config = preset("trip-usfa")
+    assert config.learner.policies == "box:0,1"
+    assert config.learner.policies_per_step == 5
+    assert config.learner.gamma == 1
+    assert config.tasks.tolist() == [[1, 0], [0, 1]]
+    assert config.evaluation.tasks == ("trip-directions", "trip-diagonal")
+    assert TripExperiment().places == 6
+    assert TripExperiment().exploration_cost == 0.05
+
+
+def test_baselines_differ_only_in_what_they_learn_about():
+    base = preset("trip-usfa")
+    for name, policies, count, candidates in (
+        ("trip-uvfa", "task", 1, ("task",)),
+        ("trip-uvfa-off-policy", "train", 2, ("task",)),
+        ("trip-sf-gpi", "train", 2, ("train",)),
+    ):
+        config = preset(name)
+        learner = replace(config.learner, policies=base.learner.policies, policies_per_step=5)
+        assert learner == base.learner
+        assert config.learner.policies == policies
+        assert config.learner.policies_per_step == count
+        assert config.evaluation.candidates == candidates
+        assert config.network == base.network
+
+
+def test_unknown_presets_suggest():
+    with pytest.raises(InputError, match=r"^Unknown preset 'trip-ufsa': did you mean 'trip-u.fa'\?$"):
+        preset("trip-ufsa")
+
+
+def config_with(**changes):
+    return replace(preset("trip-usfa"), **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"seeds": ()}, r"^seeds are \(\); expected one or more different whole numbers from 0\.$"),
+        ({"seeds": (1, 2, 1)}, r"^seeds are \(1, 2, 1\)"),
+        ({"seeds": (-1,)}, r"^seeds are \(-1,\)"),
+        ({"checkpoint_every": 0}, r"^checkpoint_every is 0; expected at least 1\.$"),
+        ({"threads": 0}, r"^threads is 0; expected at least 1\.$"),
+        ({"evaluation": EvaluationConfig(snapshots=1001)}, r"^snapshots is 1001; expected 1 to 1000, the budget\.$"),
+        ({"learner": LearnerConfig(policies="cube:1")}, r"^The policy distribution 'cube:1' is not one of gaussian"),
+        ({"training_tasks": "1,0;1"}, r"entries"),
+        ({"training_tasks": "trip-trian"}, r"did you mean 'trip-train'\?"),
+    ],
+)
+def test_configs_that_cannot_be(changes, sentence):
+    with pytest.raises(InputError, match=sentence):
+        config_with(**changes)
+
+
+@pytest.mark.parametrize(("budget", "snapshots"), [(1000, 25), (40, 4), (7, 7), (10, 3), (5, 1), (999, 500)])
+def test_milestones_are_even_and_never_twice(budget, snapshots):
+    config = config_with(
+        learner=LearnerConfig(policies="box:0,1", budget=budget), evaluation=EvaluationConfig(snapshots=snapshots)
+    )
+    milestones = config.milestones
+    assert (milestones[0], milestones[-1]) == (0, budget)
+    assert len(set(milestones)) == snapshots + 1
+    steps = {after - before for before, after in zip(milestones, milestones[1:], strict=False)}
+    assert max(steps) - min(steps) <= 2
+
+
+@pytest.mark.parametrize("experiment", [TripExperiment(), OneStateExperiment()])
+def test_experiments_round_trip_through_json(experiment):
+    assert from_json(type(experiment), json.loads(json.dumps(to_json(experiment))), "file") == experiment
+
+
+def test_experiments_change_their_presets():
+    config = TripExperiment(seeds=(3,), episodes=10, places=4, exploration_cost=0.2).config("usfa")
+    assert config.environment_arguments == {"places": 4, "exploration_cost": 0.2}
+    assert (config.seeds, config.learner.budget, config.evaluation.snapshots) == ((3,), 10, 10)
+    assert build_agent(config).spec.actions == 6
+    experiment = OneStateExperiment(test_task=-0.33, gamma=0.5)
+    assert -0.33 in experiment.grid
+    assert experiment.config("uvfa").learner.gamma == 0.5

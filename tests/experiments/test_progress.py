@@ -1,0 +1,52 @@
+import io
+import os
+import signal
+import threading
+
+import pytest
+from rich.console import Console
+
+from usfa.experiments.progress import interruptible, progress_bar
+
+
+def test_the_first_ctrl_c_waits_and_the_second_does_not():
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), interruptible() as pressed:
+        assert not pressed.is_set()
+        os.kill(os.getpid(), signal.SIGINT)
+        assert pressed.wait(5)
+        os.kill(os.getpid(), signal.SIGINT)
+        threading.Event().wait(5)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_threads_leave_signals_alone():
+    found = []
+
+    def work():
+        with interruptible() as pressed:
+            found.append((pressed.is_set(), signal.getsignal(signal.SIGINT)))
+
+    before = signal.getsignal(signal.SIGINT)
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == [(False, before)]
+
+
+def test_a_bar_shows_how_it_goes():
+    console = Console(file=io.StringIO(), force_terminal=True, width=120)
+    with progress_bar("usfa: 3 runs", 10, "episodes", console) as bar:
+        bar.update(5, note="loss 0.1")
+        bar.update(10, note="loss 0.2")
+    out = console.file.getvalue()
+    assert "usfa: 3 runs" in out
+    assert "100%" in out
+    assert "loss 0.2" in out
+
+
+def test_no_console_no_output(capsys):
+    with progress_bar("usfa", 10, "episodes", None) as bar:
+        bar.update(10)
+    captured = capsys.readouterr()
+    assert captured.out == captured.err == ""
