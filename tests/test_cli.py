@@ -136,7 +136,9 @@ def test_a_config_of_another_name_is_the_one_that_is_read(desk, tiny_run, capsys
 
 
 def test_the_default_directory_has_the_name_of_the_preset(desk, capsys):
-    assert main(["train", "one-state-usfa", "--seeds", "0", "--learner.budget", "5", "--evaluation.snapshots", "1"]) == 0
+    assert (
+        main(["train", "one-state-usfa", "--seeds", "0", "--learner.budget", "5", "--evaluation.snapshots", "1"]) == 0
+    )
     assert (desk / "runs" / "one-state-usfa" / "scores.csv").exists()
 
 
@@ -229,9 +231,8 @@ def test_experiments_check_their_numbers_before_they_write(desk, capsys, what, w
 
 def test_a_directory_that_holds_a_run_is_kept(desk, run, capsys):
     said = refusal(capsys, desk, ["train", "trip-usfa", "--out", run])
-    assert said == (
-        f"Directory {run} already holds a run; go on with --resume, replace it with --overwrite, or choose another --out."
-    )
+    advice = "go on with --resume, replace it with --overwrite, or choose another --out."
+    assert said == f"Directory {run} already holds a run; {advice}"
 
 
 def test_resume_wants_the_same_settings(desk, run, capsys):

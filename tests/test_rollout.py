@@ -67,6 +67,9 @@ class Counter(Actor):
 
     spec = AgentSpec(ObservationSpec((2,)), 3, 2)
 
+    def parameter_shapes(self):
+        return {"scale": ()}
+
     def initial_state(self, batch):
         return (torch.zeros(batch, 1),)
 

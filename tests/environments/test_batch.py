@@ -153,7 +153,9 @@ def test_rewards_may_be_lists(reward):
     assert step(batch_of(paying(reward))).phi.tolist() == [[1, 2]]
 
 
-@pytest.mark.parametrize("reward", [[1.0, np.nan], [np.inf, 0.0], [1.0], 1.0, [[1.0, 2.0]], None, "much", [[1], [2, 3]]])
+@pytest.mark.parametrize(
+    "reward", [[1.0, np.nan], [np.inf, 0.0], [1.0], 1.0, [[1.0, 2.0]], None, "much", [[1], [2, 3]]]
+)
 def test_rewards_that_do_not_fit(reward):
     with pytest.raises(InputError, match=r"expected 2 finite numbers, as its reward_space says\.$"):
         step(batch_of(paying(reward)))

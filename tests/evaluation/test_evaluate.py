@@ -14,7 +14,17 @@ from usfa.tasks import parse_task
 def untrained(kind="usfa", environment="trip", spec=None, tasks=((1.0, 0.0), (0.0, 1.0))):
     spec = spec or AgentSpec(ObservationSpec((2,), 2), 8, 2)
     network = NetworkConfig((8,), (8,), (8,))
-    file = AgentFile(kind, spec, network, environment, {}, 1.0, tasks, "box:0,1", (0,))
+    file = AgentFile(
+        kind=kind,
+        spec=spec,
+        network=network,
+        environment=environment,
+        environment_arguments={},
+        gamma=1.0,
+        training_tasks=tasks,
+        policies="box:0,1",
+        seeds=(0,),
+    )
     parameters = make_agent(kind, spec, network).initial_parameters(torch.Generator().manual_seed(0))
     return TrainedAgent(file, parameters, 0)
 

@@ -64,9 +64,7 @@ def test_episodes_agree_with_exact_scores_in_a_deterministic_mdp():
     z = random_candidates(4)
     scores = exact_scores(agent, parameters, trip_mdp(), W, z)
     for run in range(4):
-        returns = episode_returns(
-            agent, select_run(parameters, run), Trip, W, z[run], 0.0, np.random.default_rng(run)
-        )
+        returns = episode_returns(agent, select_run(parameters, run), Trip, W, z[run], 0.0, np.random.default_rng(run))
         np.testing.assert_allclose(returns, scores[run], atol=1e-6)
 
 
@@ -118,12 +116,8 @@ def test_an_episode_without_end_is_an_error():
     actor, tables = exact_sf_gpi(make("one-state").mdp, torch.tensor([[-1.0]], dtype=torch.float64))
     w, z = np.array([[-1.0]]), np.array([[[-1.0]]])
     with pytest.raises(InputError) as error:
-        episode_returns(
-            actor, tables, lambda: make("one-state"), w, z, 0.0, np.random.default_rng(0), step_limit=50
-        )
-    assert str(error.value) == (
-        "An episode has not ended after 50 steps; expected an environment with a time limit."
-    )
+        episode_returns(actor, tables, lambda: make("one-state"), w, z, 0.0, np.random.default_rng(0), step_limit=50)
+    assert str(error.value) == ("An episode has not ended after 50 steps; expected an environment with a time limit.")
 
 
 def test_truncated_episodes_count_with_what_they_collected():

@@ -1,3 +1,4 @@
+import itertools
 import json
 from dataclasses import replace
 
@@ -93,7 +94,7 @@ def test_milestones_are_even_and_never_twice(budget, snapshots):
     milestones = config.milestones
     assert (milestones[0], milestones[-1]) == (0, budget)
     assert len(set(milestones)) == snapshots + 1
-    steps = {after - before for before, after in zip(milestones, milestones[1:], strict=False)}
+    steps = {after - before for before, after in itertools.pairwise(milestones)}
     assert max(steps) - min(steps) <= 2
 
 

@@ -139,8 +139,8 @@ class PowerCut(Exception):
     pass
 
 
-def cut_power(monkeypatch, after):
-    """The learner fails instead of making update number `after`."""
+def train_with_power_cut(monkeypatch, config, path, after):
+    """Training that fails after so many updates."""
     step = Learner.step
 
     def failing(self):
@@ -148,23 +148,24 @@ def cut_power(monkeypatch, after):
             raise PowerCut
         return step(self)
 
-    monkeypatch.setattr(Learner, "step", failing)
+    with monkeypatch.context() as patch:
+        patch.setattr(Learner, "step", failing)
+        with pytest.raises(PowerCut):
+            train(config, path)
 
 
 @pytest.mark.parametrize("after", [3, 15, 29, 44])
 def test_resume_after_a_failure_gives_the_same_bytes(tmp_path, monkeypatch, tiny_config, tiny_run, after):
     """Before the first checkpoint, at one, in between, and close to the end."""
-    with monkeypatch.context() as patch, pytest.raises(PowerCut):
-        cut_power(patch, after)
-        train(tiny_config, tmp_path / "run")
+    train_with_power_cut(monkeypatch, tiny_config, tmp_path / "run", after)
     train(tiny_config, tmp_path / "run", "resume")
     assert results(tmp_path / "run") == results(tiny_run.path)
 
 
 def test_metrics_of_a_resumed_run_have_no_line_twice(tmp_path, monkeypatch, tiny_config, tiny_run):
-    with monkeypatch.context() as patch, pytest.raises(PowerCut):
-        cut_power(patch, 43)  # the line of update 40 comes after the checkpoint of update 30
-        train(tiny_config, tmp_path / "run")
+    train_with_power_cut(
+        monkeypatch, tiny_config, tmp_path / "run", 43
+    )  # the line of update 40 comes after the checkpoint of update 30
     with (tmp_path / "run" / "metrics.jsonl").open("a") as metrics:
         metrics.write('{"updates": 43, "los')  # torn
     run = train(tiny_config, tmp_path / "run", "resume")
@@ -172,21 +173,20 @@ def test_metrics_of_a_resumed_run_have_no_line_twice(tmp_path, monkeypatch, tiny
     assert [json.loads(line)["updates"] for line in run.metrics.read_text().splitlines()] == expected
 
 
-def test_failure_between_scores_and_agent_is_made_good(tmp_path, monkeypatch, tiny_config, tiny_run):
+def test_failure_between_agent_and_scores_is_made_good(tmp_path, monkeypatch, tiny_config, tiny_run):
     def full_disk(*_):
         raise OSError("No space left on device")
 
-    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space"):
+    with monkeypatch.context() as patch:
         patch.setattr("usfa.experiments.training.write_scores", full_disk)
-        train(tiny_config, tmp_path / "run")
+        with pytest.raises(OSError, match="No space"):
+            train(tiny_config, tmp_path / "run")
     train(tiny_config, tmp_path / "run", "resume")
     assert results(tmp_path / "run") == results(tiny_run.path)
 
 
 def test_a_torn_checkpoint_costs_time_only(tmp_path, monkeypatch, tiny_config, tiny_run):
-    with monkeypatch.context() as patch, pytest.raises(PowerCut):
-        cut_power(patch, 40)
-        train(tiny_config, tmp_path / "run")
+    train_with_power_cut(monkeypatch, tiny_config, tmp_path / "run", 40)
     newest = max((tmp_path / "run" / "checkpoints").glob("state-*"))
     assert newest.name == "state-0000000030.usfa"
     newest.write_bytes(newest.read_bytes()[:1000])
@@ -196,7 +196,7 @@ def test_a_torn_checkpoint_costs_time_only(tmp_path, monkeypatch, tiny_config, t
 
 def test_resume_of_a_finished_run_does_nothing(tiny_config, tiny_run, monkeypatch):
     before = {path: path.stat().st_mtime_ns for path in tiny_run.path.rglob("*")}
-    cut_power(monkeypatch, 0)
+    monkeypatch.setattr(Learner, "step", lambda _: pytest.fail("it trained again"))
     train(tiny_config, tiny_run.path, "resume")
     assert {path: path.stat().st_mtime_ns for path in tiny_run.path.rglob("*")} == before
 

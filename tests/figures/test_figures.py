@@ -55,9 +55,7 @@ def bounds():
 def one_state_tables(seeds=(0, 1)):
     w = np.array([-2.0, -0.2, 0.0, 1.0, 2.0])
     values = [pd.DataFrame({"seed": s, "w": w, "optimal": w.clip(0), "uvfa": w / 2 + 0.1 * s}) for s in seeds]
-    evaluations = pd.DataFrame(
-        {"z": [2.0, 1.0, -1.0], "value": [-0.2, -0.2, 0.0], "trusted": [False, False, True]}
-    )
+    evaluations = pd.DataFrame({"z": [2.0, 1.0, -1.0], "value": [-0.2, -0.2, 0.0], "trusted": [False, False, True]})
     return pd.concat(values, ignore_index=True), evaluations
 
 

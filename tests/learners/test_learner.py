@@ -178,6 +178,14 @@ def test_steps_of_every_environment_are_counted():
     assert sum(len(update.episode_phi) for update in found) == learner.episodes.sum()
 
 
+def test_a_loss_that_is_no_number_is_named_with_its_seed():
+    learner = trip_learner(ALGORITHM_1, (1, 3))
+    with torch.no_grad():
+        learner.parameters["output.bias"][1] = torch.nan
+    with pytest.raises(InputError, match=r"(?s)\[3\].*update"):
+        learner.step()
+
+
 @pytest.mark.parametrize(
     ("setting", "sentence"),
     [
@@ -227,9 +235,7 @@ TRIP = LearnerConfig(
     learning_rate=3e-3,
     budget=200,
 )
-ONE_STATE = LearnerConfig(
-    policies="train", policies_per_step=3, gamma=0.9, epsilon=0.5, learning_rate=3e-3, budget=300
-)
+ONE_STATE = LearnerConfig(policies="train", policies_per_step=3, gamma=0.9, epsilon=0.5, learning_rate=3e-3, budget=300)
 
 
 def test_usfa_learns_the_trip_in_200_episodes():

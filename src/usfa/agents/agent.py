@@ -31,9 +31,9 @@ class Actor(ABC):
 
     spec: AgentSpec
 
-    @abstractmethod
     def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
-        """The parameters that this actor wants, of one run."""
+        """The parameters that this actor wants, of one run; by default none."""
+        return {}
 
     def initial_state(self, batch: int) -> CoreState:
         """The memory at the start of an episode."""

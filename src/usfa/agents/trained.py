@@ -129,7 +129,7 @@ class TrainedAgent:
         if not isinstance(self.actor, UsfaAgent):
             raise InputError(f"A {self.file.kind} agent has no network of successor features; expected a USFA.")
         encoded = torch.from_numpy(self.file.spec.observation.encode(observation))
-        policies = torch.from_numpy(np.array(z, np.float32)).expand(len(encoded), -1, -1)
+        policies = torch.from_numpy(parse_tasks(z, self.file.spec.features)).float().expand(len(encoded), -1, -1)
         psi, _ = self.actor.step(self.parameters, self.actor.at_start(encoded), policies)
         result: NDArray[np.float32] = psi.numpy()
         return result
@@ -225,16 +225,14 @@ def load_agent(directory: Path, seed: int | None = None) -> TrainedAgent:
     if seed not in file.seeds:
         raise InputError(f"The agent in {directory} has no seed {seed}; expected one of {list(file.seeds)}.")
     weights = _read_weights(directory / "weights.safetensors", weights_sha256)
-    agent = TrainedAgent(file, select_run(weights, file.seeds.index(seed)), seed)
-    _check_shapes(directory, agent, weights)
-    return agent
+    _check_shapes(directory, file, weights)
+    return TrainedAgent(file, select_run(weights, file.seeds.index(seed)), seed)
 
 
-def _check_shapes(directory: Path, agent: TrainedAgent, weights: Parameters) -> None:
-    runs = len(agent.file.seeds)
-    expected = {name: (runs, *shape) for name, shape in agent.actor.parameter_shapes().items()}
+def _check_shapes(directory: Path, file: AgentFile, weights: Parameters) -> None:
+    expected = {name: (len(file.seeds), *shape) for name, shape in file.actor().parameter_shapes().items()}
     found = {name: tuple(tensor.shape) for name, tensor in weights.items()}
-    for name in expected.keys() | found.keys():
+    for name in sorted(expected.keys() | found.keys()):
         if expected.get(name) != found.get(name):
             raise InputError(
                 f"The weights in {directory} do not fit their config.json: {name} has shape {found.get(name)}, "

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
+from numbers import Real
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -72,9 +74,11 @@ def evaluate(
 
 
 def _task_rows(tasks: str | ArrayLike, features: int) -> NDArray[np.float64]:
-    array = np.asarray(tasks)
-    single = array.ndim == 1 and array.dtype.kind not in "OSU"
-    return parse_tasks(array[None] if single else tasks, features)
+    """One vector is one task; everything else is several."""
+    rows: Any = np.asarray(tasks) if hasattr(tasks, "__array__") else tasks
+    if not isinstance(rows, str) and isinstance(rows, Iterable) and all(isinstance(entry, Real) for entry in rows):
+        rows = [rows]
+    return parse_tasks(rows, features)
 
 
 def _named_candidates(
