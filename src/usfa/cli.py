@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -201,7 +202,7 @@ def _print_training(console: Console, run: RunDirectory) -> None:
     shown = summary[["candidates", "task_set", "mean", "std", "low", "high", "runs", "tasks"]]
     title = "mean gap to the optimum, 95 % interval" if known else "mean score, 95 % interval"
     console.print(_table(shown, title))
-    console.print(f"Next: usfa evaluate {run.path} --task {scores.task.iloc[-1]}", soft_wrap=True)
+    _print_next(console, f"evaluate {run.path} --task {scores.task.iloc[-1]}")
 
 
 def _evaluate(words: list[str]) -> None:
@@ -248,19 +249,33 @@ def _reproduce_trip(words: list[str]) -> None:
     summary = pd.read_csv(path / "summary.csv")
     final = final_table(summary, "trip-directions")[["method", "mean gap", "95 % interval", "runs"]]
     console.print(_table(final, "Trip MDP: mean optimality gap over the 51 directions"))
-    _print_next(console, path, f"usfa evaluate {path / 'runs' / 'usfa'} --task 0.7,0.7 --candidates task sample:5")
+    _print_report(console, path)
+    _print_next(console, f"evaluate {path / 'runs' / 'usfa'} --task 0.7,0.7 --candidates task sample:5")
 
 
 def _reproduce_one_state(words: list[str]) -> None:
     command = _parse(ReproduceOneState, "reproduce one-state", words)
     path, console = command.output.path("one-state"), Console()
     reproduce_one_state(command.experiment, path, command.output.existing, console)
-    _print_next(console, path, f"usfa evaluate {path / 'runs' / 'usfa'} --task -0.2 --candidates task train")
+    _print_report(console, path)
+    _print_next(console, f"evaluate {path / 'runs' / 'usfa'} --task -0.2 --candidates task train")
 
 
-def _print_next(console: Console, path: Path, example: str) -> None:
+def _print_report(console: Console, path: Path) -> None:
     console.print(f"Report: {path / 'report.md'}   figures: {path / 'figures'}", soft_wrap=True)
-    console.print(f"Next: {example}", soft_wrap=True)
+
+
+def _print_next(console: Console, command: str) -> None:
+    console.print(f"Next: {_program()} {command}", soft_wrap=True)
+
+
+def _program() -> str:
+    """How we were called, so that the next command can be copied."""
+    called = sys.argv[0]
+    if Path(called).name != "usfa":
+        return "python -m usfa"
+    on_path = shutil.which("usfa")
+    return "usfa" if on_path and Path(on_path).samefile(called) else called
 
 
 def _list(words: list[str]) -> None:
