@@ -117,7 +117,7 @@ def test_evaluate_prints_csv(capsys, tiny_run, tmp_path):
 
 def test_train_resume_and_again_from_its_config(desk, capsys):
     assert main(["train", "trip-usfa", *SMALL, "--out", "run"]) == 0
-    assert "Next: usfa evaluate run --task" in capsys.readouterr().out
+    assert "usfa evaluate run --task" in capsys.readouterr().out
     before = contents(desk)
     assert main(["train", "trip-usfa", *SMALL, "--out", "run", "--resume"]) == 0
     assert contents(desk) == before

@@ -194,6 +194,24 @@ def test_a_torn_checkpoint_costs_time_only(tmp_path, monkeypatch, tiny_config, t
     assert results(tmp_path / "run") == results(tiny_run.path)
 
 
+def test_resume_while_some_runs_wait_for_others_at_a_snapshot(tmp_path, monkeypatch, tiny_config, tiny_run):
+    """Runs reach a milestone at different updates; the parameters of the early ones are in the checkpoint."""
+    config, path = replace(tiny_config, checkpoint_every=1), tmp_path / "run"
+    reached = {seed: _updates_until(tiny_config, seed, 20) for seed in (0, 1)}
+    between = max(reached.values()) - 1
+    assert between >= min(reached.values())
+    train_with_power_cut(monkeypatch, config, path, between)
+    run = train(config, path, "resume")
+    assert run.scores.read_bytes() == tiny_run.scores.read_bytes()
+
+
+def _updates_until(config, seed, episodes):
+    learner = Learner(build_agent(config), config.learner, lambda: make("trip"), config.tasks, config.seeds)
+    while learner.episodes[config.seeds.index(seed)] < episodes:
+        learner.step()
+    return learner.updates
+
+
 def test_resume_of_a_finished_run_does_nothing(tiny_config, tiny_run, monkeypatch):
     before = {path: path.stat().st_mtime_ns for path in tiny_run.path.rglob("*")}
     monkeypatch.setattr(Learner, "step", lambda _: pytest.fail("it trained again"))

@@ -111,7 +111,7 @@ def _learn(config: TrainConfig, agent: Agent, run: RunDirectory, console: Consol
         while not learner.done:
             log.write(learner.step())
             snapshots.update(learner)
-            bar.update(float(np.minimum(learner.progress, config.learner.budget).mean()), note=f"loss {log.loss:.4f}")
+            bar.update(float(np.minimum(learner.progress, config.learner.budget).mean()), log.note)
             if learner.updates % config.checkpoint_every == 0:
                 _checkpoint(run, learner, snapshots)
             if interrupted.is_set():
@@ -153,7 +153,7 @@ class _MetricsLog:
         self._learner = learner
         self._recent: list[Update] = []
         self._started = time.monotonic()
-        self.loss = float("nan")
+        self.note = ""
 
     def __enter__(self) -> _MetricsLog:
         self._file: TextIO = self._path.open("a")
@@ -166,13 +166,14 @@ class _MetricsLog:
         self._recent.append(update)
         if self._learner.updates % LOG_EVERY:
             return
-        self.loss = float(np.mean([recent.loss for recent in self._recent]))
+        loss = float(np.mean([recent.loss for recent in self._recent]))
+        self.note = f"loss {loss:.4f}"
         episode_phi = np.concatenate([recent.episode_phi for recent in self._recent])
         line = {
             "updates": self._learner.updates,
             "frames": float(self._learner.frames.mean()),
             "episodes": float(self._learner.episodes.mean()),
-            "loss": self.loss,
+            "loss": loss,
             "episode_phi": episode_phi.mean(axis=0).tolist() if len(episode_phi) else None,
             "seconds": round(time.monotonic() - self._started, 3),
         }
