@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -147,6 +148,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Interrupted as stopped:
         print(f"\nusfa: {stopped}", file=sys.stderr)
         return 130
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except KeyboardInterrupt:
         print("\nusfa: interrupted; the last checkpoint is kept, and --resume goes on from it.", file=sys.stderr)
         return 130

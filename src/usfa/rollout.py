@@ -37,7 +37,7 @@ class Rollout:
         self.batch = batch
         self.shape = (runs, len(batch) // runs)
         self._act = over_runs(agent.act, runs)
-        self._core_state = tuple(x.expand(runs, *x.shape) for x in agent.initial_state(self.shape[1]))
+        self.core_state: CoreState = tuple(x.expand(runs, *x.shape).clone() for x in agent.initial_state(self.shape[1]))
         self._observation = self._buffer(length + 1, batch.observation)
         self._legal = self._buffer(length + 1, batch.legal)
         self._first = self._buffer(length + 1, batch.first)
@@ -59,13 +59,13 @@ class Rollout:
         rngs: Sequence[np.random.Generator],
     ) -> Collected:
         """Act ε-greedily on the tasks w [R, B, D] by GPI over the policies z [R, B, N, D]."""
-        core_state = self._core_state
+        core_state = self.core_state
         frames = np.zeros(self.shape[0], np.int64)
         episodes = np.zeros(self.shape[0], np.int64)
         episode_phi = []
         self._observe(0)
         for t in range(self._action.shape[1]):
-            greedy, self._core_state = self._act(parameters, self._present(t), w, z)
+            greedy, self.core_state = self._act(parameters, self._present(t), w, z)
             action = epsilon_greedy(greedy.numpy(), self._legal[:, t], epsilon, rngs)
             step = self.batch.step(action.reshape(-1))
             self._action[:, t] = action
@@ -87,7 +87,7 @@ class Rollout:
             torch.from_numpy(self._observation[:, t]),
             torch.from_numpy(self._legal[:, t]),
             torch.from_numpy(self._first[:, t]),
-            self._core_state,
+            self.core_state,
         )
 
     def _trajectory(self, w: Tensor, core_state: CoreState) -> Trajectory:

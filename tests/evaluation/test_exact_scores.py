@@ -130,12 +130,12 @@ def test_truncated_episodes_count_with_what_they_collected():
 def test_only_the_first_episode_counts():
     """A short episode is over long before its neighbour's; what comes after it must not count."""
     short = Scripted([[([1, 0], "terminated")], [([100, 0], "terminated")]])
-    long = Scripted([[([0, 1], "")] * 6 + [([0, 1], "truncated")]])
+    long = Scripted([[([0, 1], "")] * 5 + [([0, 1], "truncated")]])
     envs = iter([short, long])
     agent, parameters = random_agents("usfa", 1, AgentSpec(ObservationSpec((2,)), 3, 2))
     w, z = np.ones((2, 2)), np.zeros((2, 1, 2))
     returns = episode_returns(agent, select_run(parameters, 0), lambda: next(envs), w, z, 0.0, np.random.default_rng(0))
-    assert returns.tolist() == [1.0, 7.0]
+    assert returns.tolist() == [1.0, 6.0]
 
 
 def test_tasks_of_another_length_are_refused():

@@ -54,6 +54,7 @@ class EnvironmentBatch:
         self.features = feature_count(envs[0])
         self.observation = np.zeros((len(envs), *self.spec.shape), np.float32)
         self.legal = np.ones((len(envs), self.actions), np.bool_)
+        self._all_legal = np.ones(self.actions, np.bool_)
         self.first = np.ones(len(envs), np.bool_)
         self._truncated = np.zeros(len(envs), np.bool_)
         self._restarts = [np.random.default_rng([seed, 1]) for seed in seeds]
@@ -102,10 +103,13 @@ class EnvironmentBatch:
 
     def _show(self, index: int, observation: object, info: dict[str, Any], *, first: bool) -> None:
         self.observation[index] = self.spec.encode(observation)
-        self.legal[index] = info.get("action_mask", True)
+        mask = np.asarray(info.get("action_mask", self._all_legal))
+        if mask.shape != (self.actions,) or not mask.any():
+            raise InputError(
+                f"The environment gave the action_mask {mask}; expected {self.actions} entries with a legal action."
+            )
+        self.legal[index] = mask
         self.first[index] = first
-        if not self.legal[index].any():
-            raise InputError(f"Environment {self.envs[index]} offers no legal action in its action_mask.")
 
     def _checked_phi(self, reward: object) -> NDArray[np.float32]:
         # A copy, because some wrappers go on to change the array they returned.

@@ -38,7 +38,7 @@ def make(name: str, **arguments: Any) -> gym.Env[Any, Any]:
         raise unknown_name("environment", name, [*ENVIRONMENTS, *gym.registry])
     try:
         return create(**arguments)
-    except (TypeError, gym.error.Error, ImportError) as error:
+    except (TypeError, ValueError, AssertionError, ImportError, gym.error.Error) as error:
         raise InputError(f"Environment {name!r} cannot be made with {arguments}: {error}") from error
 
 

@@ -50,6 +50,8 @@ class RunDirectory:
         run = cls(path)
         if path.exists() and not path.is_dir():
             raise InputError(f"{path} is a file; expected a directory for the run.")
+        for torn in path.glob(".*.part"):  # what a kill in the middle of a write leaves behind
+            torn.unlink()
         if path.is_dir() and any(path.iterdir()):
             if existing == "resume":
                 run._check_same(config)
@@ -145,8 +147,16 @@ class RunDirectory:
         """Drop the lines that a resumed run will write again."""
         if self.metrics.exists():
             lines = self.metrics.read_text().splitlines(keepends=True)
-            kept = [line for line in lines if line.endswith("\n") and json.loads(line)["updates"] <= updates]
+            kept = [line for line in lines if (count := _updates(line)) is not None and count <= updates]
             write_atomically(self.metrics, "".join(kept).encode())
+
+
+def _updates(line: str) -> int | None:
+    """The count in a line of metrics.jsonl, None if the line is torn."""
+    try:
+        return int(json.loads(line)["updates"]) if line.endswith("\n") else None
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def read_config(path: Path, kind: type[Config]) -> Config:

@@ -142,7 +142,10 @@ def _stop(run: RunDirectory, learner: Learner, snapshots: SnapshotWriter) -> Non
     # Saving may restart episodes, and an undisturbed run would not: then the last checkpoint is the one to resume.
     if learner.rollout.batch.saves_exactly:
         _checkpoint(run, learner, snapshots)
-    raise Interrupted(f"Stopped and saved after {learner.updates} updates; the same command with --resume goes on.")
+        kept = "and saved"
+    else:
+        kept = "with the last checkpoint kept"
+    raise Interrupted(f"Stopped {kept} after {learner.updates} updates; the same command with --resume goes on.")
 
 
 class _MetricsLog:

@@ -204,7 +204,12 @@ class Learner:
         self.rollout.batch.load_state(counters["environments"])
 
     def _tensor_groups(self) -> dict[str, dict[str, Tensor]]:
-        return {"parameters": self.parameters, "adam_mean": self.adam.mean, "adam_square": self.adam.square}
+        return {
+            "parameters": self.parameters,
+            "adam_mean": self.adam.mean,
+            "adam_square": self.adam.square,
+            "core_state": {str(index): x for index, x in enumerate(self.rollout.core_state)},
+        }
 
 
 class _Streams:
