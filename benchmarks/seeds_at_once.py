@@ -1,6 +1,6 @@
 """Ten training runs at once against one after another, and what the network costs of it.
 
-    python benchmarks/seeds_at_once.py [--episodes 300]
+    python benchmarks/seeds_at_once.py [--episodes 1000]
 
 Ratios of times measured in one process, the shortest of several rounds, because machines are noisy.
 """
@@ -15,8 +15,7 @@ from dataclasses import replace
 import torch
 
 from usfa.environments import make
-from usfa.experiments import TrainConfig, preset
-from usfa.experiments.training import build_agent
+from usfa.experiments import TrainConfig, build_agent, preset
 from usfa.learners import Learner
 
 RUNS = 10

@@ -1,4 +1,4 @@
-"""How the settings of the Trip presets were chosen: on policies drawn from D_z, never on the test tasks M'.
+"""How the settings of the Trip presets were chosen: on policies drawn from D_z, not on the directions or the diagonal.
 
     python benchmarks/trip_settings.py
 
@@ -15,8 +15,7 @@ import torch
 
 from usfa.environments import make, trip_mdp
 from usfa.evaluation import exact_scores
-from usfa.experiments import TrainConfig, preset
-from usfa.experiments.training import build_agent
+from usfa.experiments import TrainConfig, build_agent, preset
 from usfa.functional import optimal_return
 from usfa.learners import Learner
 

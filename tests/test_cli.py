@@ -236,7 +236,7 @@ def test_a_directory_that_holds_a_run_is_kept(desk, run, capsys):
 
 
 def test_resume_wants_the_same_settings(desk, run, capsys):
-    said = refusal(capsys, desk, ["train", run / "config.json", "--out", run, "--resume", "--learner.gamma", "0.5"])
+    said = refusal(capsys, desk, ["train", run / "config.json", "--out", run, "--resume", "--learner.epsilon", "0.25"])
     assert "was made with another configuration (different: learner); expected the same to resume" in said
 
 
@@ -281,7 +281,8 @@ def test_unfinished_run(desk, run, capsys):
 def test_directory_of_an_experiment_names_its_runs(desk, run, capsys):
     (desk / "trip" / "runs").mkdir(parents=True)
     run.rename(desk / "trip" / "runs" / "usfa")
-    assert "holds several runs; expected one of" in refusal(capsys, desk, ["evaluate", "trip", "--task", "1,0"])
+    assert "holds several runs; expected one of" in refusal(capsys, desk, ["evaluate", "./trip", "--task", "1,0"])
+    assert main(["evaluate", "trip", "--task", "1,0"]) == 0  # the shipped agent
 
 
 @pytest.mark.parametrize(
@@ -300,3 +301,35 @@ def test_words_that_do_not_parse_exit_with_2(desk, capsys, words):
     assert stop.value.code == 2
     assert capsys.readouterr().err
     assert contents(desk) == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["train", "one-state-usfa", "--learner.gamma", "0.5"], "has the discount 0.9 in its tables"),
+        (["train", "trip-usfa", "--evaluation.tasks", "1,0;1,0"], "hold a task twice"),
+        (["train", "trip-usfa", "--evaluation.candidates", "task", "task"], "expected each once"),
+        (["train", "trip-usfa", "--resume"], "runs/trip-usfa does not exist; expected a run to resume"),
+        (["evaluate", "trip", "--task"], "--task is empty"),
+        (["train", "trip-usfa", "--out", "/proc/nowhere/run"], "cannot be used"),
+    ],
+)
+def test_more_bad_input_is_one_sentence(desk, capsys, words, sentence):
+    assert sentence in refusal(capsys, desk, words)
+
+
+def test_a_file_may_not_import_code(desk, run, capsys, monkeypatch):
+    (desk / "payload.py").write_text("raise SystemExit('the payload ran')")
+    monkeypatch.syspath_prepend(desk)
+    for config in (run / "config.json", run / "agent" / "config.json"):
+        fields = json.loads(config.read_text()) | {"environment": "payload:Foo-v0"}
+        config.write_text(json.dumps(fields))
+    assert "would import and run the module 'payload'" in refusal(capsys, desk, ["evaluate", run, "--task", "1,0"])
+    words = ["train", run / "config.json", "--out", "again"]
+    assert "would import and run the module 'payload'" in refusal(capsys, desk, words)
+
+
+def test_resume_takes_the_settings_of_the_run(desk, run, capsys):
+    before = (run / "scores.csv").read_bytes()
+    assert main(["train", "trip-usfa", "--out", str(run), "--resume"]) == 0
+    assert (run / "scores.csv").read_bytes() == before

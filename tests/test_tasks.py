@@ -274,7 +274,7 @@ def test_train_sampler_is_the_training_tasks():
     ],
 )
 def test_bad_samplers_are_refused(text):
-    known = r"gaussian:VARIANCE, box:LOW,HIGH, simplex, train, task"
+    known = r"gaussian:VARIANCE, box:LOW,HIGH, simplex, points:Z;Z;…, train, task"
     with pytest.raises(InputError, match=rf"^The policy distribution '{text}' is not one of {known}\.$"):
         parse_sampler(text, POINTS)
 
@@ -335,3 +335,10 @@ def test_sampled_candidates_come_from_the_sampler():
 def test_bad_candidates_are_refused(candidates, sentence):
     with pytest.raises(InputError, match=f"^{sentence}"):
         candidates_of(candidates)
+
+
+def test_points_by_their_text():
+    z = parse_sampler("points:1,0;0.5,0.5", np.eye(2)).sample(np.zeros((7, 2)), 2, np.random.default_rng(0))
+    assert {tuple(row) for row in z.reshape(-1, 2)} == {(1.0, 0.0), (0.5, 0.5)}
+    with pytest.raises(InputError, match="3 entries; expected 2"):
+        parse_sampler("points:1,0,0", np.eye(2))

@@ -15,7 +15,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from usfa.environments import ENVIRONMENTS
+from usfa.environments import ENVIRONMENTS, check_trusted
 from usfa.errors import InputError, unknown_name
 from usfa.evaluation import evaluate, read_scores, summarise
 from usfa.experiments import PRESETS, SHIPPED_AGENTS, TrainConfig, load, preset, train
@@ -57,14 +57,19 @@ class Output:
     overwrite: bool = False
     """Replace the run that is already there."""
 
-    @property
-    def existing(self) -> OnExisting:
+    def __post_init__(self) -> None:
         if self.resume and self.overwrite:
             raise InputError("--resume and --overwrite were both given; expected one of them at most.")
+
+    @property
+    def existing(self) -> OnExisting:
         return "resume" if self.resume else "overwrite" if self.overwrite else "refuse"
 
     def path(self, name: str) -> Path:
-        return self.out if self.out is not None else Path("runs") / name
+        path = self.out if self.out is not None else Path("runs") / name
+        if self.resume and not path.exists():
+            raise InputError(f"Run directory {path} does not exist; expected a run to resume.")
+        return path
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,7 @@ class Train:
       usfa train trip-usfa
       usfa train trip-usfa --seeds 0 1 2 --learner.epsilon 0.3 --out runs/greedier
       usfa train trip-usfa --resume
-      usfa train runs/trip-usfa/config.json --out runs/again
+      usfa train runs/trip-usfa/config.json --out runs/again   (--trust, if it names a module to import)
     """
 
     config: Annotated[TrainConfig, tyro.conf.arg(name="")]
@@ -99,7 +104,7 @@ class Evaluate:
     task: tuple[str, ...]
     """Tasks w': "1,-1,0,0", the paper's shorthand "1-100", or the name of a set such as trip-directions."""
     candidates: tuple[str, ...] = ()
-    """Candidate sets C: task, train, train+task, sample:N, or vectors "1,0;0,1". By default train+task."""
+    """Candidate sets C: task, train, train+task, sample:N, or vectors "1,0;0,1". By default train+task (UVFA: task)."""
     seed: int | None = None
     """Which of the training seeds; the first by default."""
     episodes: int = 20
@@ -110,6 +115,8 @@ class Evaluate:
     """Seed of the evaluation: environments, exploration, sample:N."""
     csv: bool = False
     """Print CSV instead of a table."""
+    trust: bool = False
+    """Allow the agent's file to name a module that its environment is imported from."""
 
 
 @dataclass(frozen=True)
@@ -148,6 +155,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Interrupted as stopped:
         print(f"\nusfa: {stopped}", file=sys.stderr)
         return 130
+    except (FileNotFoundError, NotADirectoryError, PermissionError, IsADirectoryError) as error:
+        print(f"usfa: {error.filename} cannot be used: {error.strerror}.", file=sys.stderr)
+        return 2
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -189,12 +199,21 @@ def _train(words: list[str]) -> None:
     name, *rest = words
     if name.endswith(".json"):
         config, name = read_config(Path(name), TrainConfig), Path(name).resolve().parent.name
+        check_trusted(config.environment, trust="--trust" in rest)
+        rest = [word for word in rest if word != "--trust"]
     else:
         config = preset(name)
     command = _parse(Train, f"train {name}", rest, Train(config))
-    console = Console()
-    run = train(command.config, command.output.path(name), command.output.existing, console)
-    _print_training(console, run)
+    if command.output.resume:  # what is resumed keeps its own settings; flags may only repeat them
+        saved = RunDirectory(command.output.path(name)).config(TrainConfig)
+        command = _parse(Train, f"train {name}", rest, Train(saved))
+    run = train(command.config, command.output.path(name), command.output.existing, _progress_console())
+    _print_training(Console(), run)
+
+
+def _progress_console() -> Console:
+    """Progress goes to stderr: stdout is for results, and may be a pipe that closes early."""
+    return Console(stderr=True)
 
 
 def _print_training(console: Console, run: RunDirectory) -> None:
@@ -211,6 +230,8 @@ def _print_training(console: Console, run: RunDirectory) -> None:
 
 def _evaluate(words: list[str]) -> None:
     command = _parse(Evaluate, "evaluate", words)
+    if not command.task:
+        raise InputError("--task is empty; expected at least one task, such as 1,0.")
     agent = load(command.run, command.seed)
     tables = [
         evaluate(
@@ -220,6 +241,7 @@ def _evaluate(words: list[str]) -> None:
             episodes=command.episodes,
             epsilon=command.epsilon,
             seed=command.rng,
+            trust=command.trust,
         )
         for task in command.task
     ]
@@ -249,7 +271,7 @@ def _reproduce(words: list[str]) -> None:
 def _reproduce_trip(words: list[str]) -> None:
     command = _parse(ReproduceTrip, "reproduce trip", words)
     path, console = command.output.path("trip"), Console()
-    reproduce_trip(command.experiment, path, command.output.existing, console)
+    reproduce_trip(command.experiment, path, command.output.existing, _progress_console())
     summary = pd.read_csv(path / "summary.csv")
     final = final_table(summary, "trip-directions")[["method", "mean gap", "95 % interval", "runs"]]
     console.print(_table(final, "Trip MDP: mean optimality gap over the 51 directions"))
@@ -260,7 +282,7 @@ def _reproduce_trip(words: list[str]) -> None:
 def _reproduce_one_state(words: list[str]) -> None:
     command = _parse(ReproduceOneState, "reproduce one-state", words)
     path, console = command.output.path("one-state"), Console()
-    reproduce_one_state(command.experiment, path, command.output.existing, console)
+    reproduce_one_state(command.experiment, path, command.output.existing, _progress_console())
     _print_report(console, path)
     _print_next(console, f"evaluate {path / 'runs' / 'usfa'} --task -0.2 --candidates task train")
 

@@ -19,5 +19,6 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> InputError:
     """The error for a name that is not in a registry, with the nearest known one."""
     choices = sorted(known)
     nearest = difflib.get_close_matches(name, choices, n=1, cutoff=0.5)
-    hint = f"did you mean {nearest[0]!r}?" if nearest else f"known are {', '.join(choices)}."
+    shown = ", ".join(choices[:12]) + (", …" if len(choices) > 12 else "")
+    hint = f"did you mean {nearest[0]!r}?" if nearest else f"known are {shown}."
     return InputError(f"Unknown {kind} {name!r}: {hint}")

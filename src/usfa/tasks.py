@@ -117,7 +117,8 @@ _QUARTER = np.pi * np.arange(51) / 100
 
 TASK_SETS: dict[str, Array] = {
     "trip-train": np.array([[1.0, 0.0], [0.0, 1.0]]),
-    "trip-directions": np.stack([np.cos(_QUARTER), np.sin(_QUARTER)], axis=-1),
+    # Rounded, so that the ends are 10 and 01 and not 6e-17 away from them.
+    "trip-directions": np.stack([np.cos(_QUARTER), np.sin(_QUARTER)], axis=-1).round(15),
     "trip-diagonal": np.repeat(np.arange(51)[:, None] / 50, 2, axis=1),
     "one-state-train": np.array([[2.0], [1.0], [-1.0]]),
     "room-train": np.eye(4),
@@ -202,12 +203,14 @@ class Simplex:
         return rng.dirichlet(np.ones(w.shape[-1]), (*w.shape[:-1], n))
 
 
-_SAMPLERS = ("gaussian:VARIANCE", "box:LOW,HIGH", "simplex", "train", "task")
+_SAMPLERS = ("gaussian:VARIANCE", "box:LOW,HIGH", "simplex", "points:Z;Z;…", "train", "task")
 
 
 def parse_sampler(text: str, training_tasks: Array) -> PolicySampler:
-    """D_z from its text: "gaussian:0.1", "box:0,1", "simplex", "train" (the points of M) or "task" (z = w)."""
+    """D_z from its text: "gaussian:0.1", "box:0,1", "simplex", "points:1,0;0,1", "train" (M) or "task" (z = w)."""
     kind, _, arguments = text.partition(":")
+    if kind == "points":
+        return Points(parse_tasks(arguments, training_tasks.shape[1]))
     try:
         numbers = [float(x) for x in arguments.split(",")] if arguments else []
     except ValueError:

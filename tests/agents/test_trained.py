@@ -217,7 +217,7 @@ def test_nothing_is_unpickled(saved, monkeypatch):
         monkeypatch.setattr(owner, name, refuse)
     directory, *_ = saved
     load_agent(directory).policy([1, 0])(0)
-    usfa.load("trip").policy([1, 0])(0)
+    usfa.load("trip").policy([1, 0])(0, legal=[1, 0, 0, 0, 0, 0, 1, 1])
 
 
 def test_torn_or_changed_weights(saved):
@@ -300,3 +300,22 @@ def test_the_shipped_agent_is_near_optimal():
     """It was trained on two tasks; over all directions its mean gap is below a fifth of exact SF&GPI's."""
     table = usfa.evaluate(usfa.load("trip"), "trip-directions", ["task", "sample:5"])
     assert table.groupby("candidates").gap.mean().max() < 0.02
+
+
+def test_a_masked_environment_wants_its_mask():
+    policy = usfa.load("trip").policy([0.7, 0.7])
+    with pytest.raises(InputError, match=r'^legal is missing; .* expected its info\["action_mask"\]\.$'):
+        policy(0)
+
+
+def test_values_of_illegal_actions_are_minus_infinity():
+    q = usfa.load("trip").q_values(0, [0.7, 0.7], legal=[1, 0, 0, 0, 0, 0, 1, 1])
+    assert np.isneginf(q).tolist() == [False, True, True, True, True, True, False, False]
+
+
+def test_successor_features_of_one_observation_and_of_a_batch():
+    agent = usfa.load("trip")
+    one, two = agent.successor_features(0, [[1, 0]]), agent.successor_features([0, 1], [[1, 0], [0, 1]])
+    assert one.shape == (1, 8, 2)
+    assert two.shape == (2, 2, 8, 2)
+    np.testing.assert_allclose(one[0], two[0, 0], atol=1e-6)

@@ -112,7 +112,7 @@ def test_environment_arguments_of_the_agent_are_used(tiny_run):
 def test_environments_without_tables_are_played():
     spec = AgentSpec(ObservationSpec((4,)), 2, 2)
     agent = untrained(environment="CartPole-v1", spec=spec)
-    with pytest.raises(InputError, match=r"^The environment 'CartPole-v1' has no tables; expected exact=False for it"):
+    with pytest.raises(InputError, match=r"CartPole-v1.* has no tables; expected exact=False for it"):
         usfa.evaluate(agent, [1, 0], exact=True)
     with pytest.raises(InputError, match=r"has the reward_space None"):
         usfa.evaluate(agent, [1, 0])

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from usfa.errors import InputError
-from usfa.evaluation import SCORE_COLUMNS, read_scores, score_table, write_scores
+from usfa.evaluation import SCORE_COLUMNS, read_scores, score_table, write_table
 
 LABELS = {"agent": "usfa", "candidates": "task", "training_set": "1,0;0,1", "policies": "box:0,1", "task_set": "mine"}
 TASKS = np.array([[1.0, 0.0], [0.0, 1.0], [1 / 3, -0.1]])
@@ -30,16 +30,16 @@ def test_rows_are_runs_times_tasks():
 
 def test_files_read_back_to_the_bit(tmp_path):
     _, rows = table()
-    write_scores(tmp_path / "scores.csv", rows)
+    write_table(tmp_path / "scores.csv", rows)
     pd.testing.assert_frame_equal(read_scores(tmp_path / "scores.csv"), rows, check_exact=True)
     before = (tmp_path / "scores.csv").read_bytes()
-    write_scores(tmp_path / "scores.csv", read_scores(tmp_path / "scores.csv"))
+    write_table(tmp_path / "scores.csv", read_scores(tmp_path / "scores.csv"))
     assert (tmp_path / "scores.csv").read_bytes() == before
 
 
 def test_tasks_stay_texts(tmp_path):
     """01 is the task [0, 1], not the number 1."""
-    write_scores(tmp_path / "scores.csv", table()[1])
+    write_table(tmp_path / "scores.csv", table()[1])
     assert read_scores(tmp_path / "scores.csv").task.iloc[1] == "01"
 
 
@@ -63,7 +63,7 @@ def test_missing_file(tmp_path):
 
 
 def test_numbers_that_are_none(tmp_path):
-    write_scores(tmp_path / "scores.csv", table()[1])
+    write_table(tmp_path / "scores.csv", table()[1])
     text = (tmp_path / "scores.csv").read_text().replace(",0.30000000000000004\n", ",high\n")
     (tmp_path / "scores.csv").write_text(text)
     with pytest.raises(InputError, match=r"is not a table of scores: "):

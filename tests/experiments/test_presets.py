@@ -37,7 +37,7 @@ def test_the_numbers_of_section_4_1():
     assert config.learner.policies_per_step == 5
     assert config.learner.gamma == 1
     assert config.tasks.tolist() == [[1, 0], [0, 1]]
-    assert config.evaluation.tasks == ("trip-directions", "trip-diagonal")
+    assert config.evaluation.tasks == ("trip-directions", "trip-diagonal", "trip-train")
     assert TripExperiment().places == 6
     assert TripExperiment().exploration_cost == 0.05
 

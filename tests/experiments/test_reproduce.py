@@ -80,10 +80,11 @@ def test_trip_scores_hold_every_method(trip):
 
 def test_trip_tables(trip):
     maps, bounds = pd.read_csv(trip.path / "maps.csv"), pd.read_csv(trip.path / "bounds.csv")
-    assert len(maps) == 4 * 25
+    assert len(maps) == (4 * 2 + 1) * 25
     assert len(bounds) == 3 * 25
     assert (bounds.gap <= bounds.total + 1e-9).all()  # Proposition 1
     summary = pd.read_csv(trip.path / "summary.csv")
+    summary = summary[summary.agent != "sf-gpi-exact"]
     assert (summary.low <= summary["mean"] + 1e-12).all()
     assert (summary["mean"] <= summary.high + 1e-12).all()
 
@@ -93,7 +94,7 @@ def test_trip_figures(trip):
 
 
 def test_trip_claims_each_have_a_verdict(trip):
-    check_claims(trip, 13)
+    check_claims(trip, 15)
 
 
 def test_claims_about_the_mdp_itself_do_not_need_training(trip):

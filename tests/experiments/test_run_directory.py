@@ -198,3 +198,31 @@ def test_rewinding_drops_later_and_torn_lines(run):
     run.metrics.write_text("".join(lines) + '{"updates": 8')
     run.rewind_metrics(40)
     assert run.metrics.read_text() == "".join(lines[:2])
+
+
+def test_overwrite_keeps_what_is_not_of_a_run(tmp_path):
+    run = RunDirectory.prepare(tmp_path / "run", Recipe(steps=3))
+    (run.path / "thesis.tex").write_text("years of work")
+    with pytest.raises(InputError, match=r"also holds 'thesis\.tex', not of a run; nothing was deleted\.$"):
+        RunDirectory.prepare(run.path, Recipe(steps=3), "overwrite")
+    assert (run.path / "thesis.tex").exists()
+    assert (run.path / "config.json").exists()
+
+
+def test_only_one_process_works_in_a_directory(tmp_path):
+    run = RunDirectory.prepare(tmp_path / "run", Recipe(steps=3))
+    with (
+        run.locked(),
+        pytest.raises(InputError, match="Another process is working in"),
+        RunDirectory(run.path).locked(),
+    ):
+        pass
+    with run.locked():
+        pass
+
+
+def test_what_a_kill_leaves_behind_is_swept(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".config.json.x.part").write_text("{")
+    run = RunDirectory.prepare(tmp_path / "run", Recipe(steps=3))
+    assert [entry.name for entry in run.path.iterdir()] == ["config.json"]

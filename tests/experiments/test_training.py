@@ -1,4 +1,5 @@
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -53,7 +54,7 @@ def test_a_run_leaves_all_its_files(tiny_run, tiny_config):
 def test_scores_have_every_snapshot_seed_candidate_set_and_task(tiny_run):
     scores = read_scores(tiny_run.scores)
     key = ["candidates", "seed", "episodes", "task_set", "task"]
-    assert len(scores) == 2 * 2 * 5 * (51 + 51)
+    assert len(scores) == 2 * 2 * 5 * (51 + 51 + 2)
     assert not scores.duplicated(key).any()
     assert sorted(scores.episodes.unique()) == [0, 10, 20, 30, 40]
     assert scores.agent.unique().tolist() == ["usfa"]
@@ -178,7 +179,7 @@ def test_failure_between_agent_and_scores_is_made_good(tmp_path, monkeypatch, ti
         raise OSError("No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("usfa.experiments.training.write_scores", full_disk)
+        patch.setattr("usfa.experiments.training.write_table", full_disk)
         with pytest.raises(OSError, match="No space"):
             train(tiny_config, tmp_path / "run")
     train(tiny_config, tmp_path / "run", "resume")
@@ -256,8 +257,7 @@ def test_ctrl_c_says_how_to_go_on_and_resume_gives_the_same_bytes(tmp_path, undi
     path = tmp_path / "run"
     code, said = disturbed(path, signal.SIGINT)
     assert code == 130
-    (line,) = said.strip().splitlines()
-    assert line.startswith("usfa: Stopped and saved after ")
-    assert line.endswith("--resume goes on.")
+    line = said.strip().splitlines()[-1]  # behind the progress bars
+    assert re.fullmatch(r"usfa: Stopped after (\d+) updates; .* --resume goes on from update \1\.", line)
     assert main([*TRAIN, "--out", str(path), "--resume"]) == 0
     assert results(path) == results(undisturbed)

@@ -285,3 +285,25 @@ def test_an_endless_policy_has_no_value(transition):
     mdp = chain(transition, [1.0] * states, discount=1.0)
     with pytest.raises(InputError, match=r"^The policy's value is not defined: without discount it never ends"):
         policy_values(mdp, torch.zeros(states, dtype=torch.int64), torch.ones(1))
+
+
+@pytest.mark.parametrize("gamma", [0.999, 0.9999])
+def test_the_optimum_is_exact_near_gamma_one(gamma):
+    mdp = one_state_mdp(gamma)
+    slow = TabularMDP(mdp.transition, 1 - mdp.phi, torch.full_like(mdp.discount, gamma), mdp.legal, mdp.start)
+    w = torch.tensor([1.0, -1.0], dtype=torch.float64)[:, None]
+    expected = torch.tensor([1 / (1 - gamma), 0.0], dtype=torch.float64)
+    torch.testing.assert_close(optimal_return(slow, w), expected, rtol=1e-12, atol=1e-12)
+    assert optimal_return(slow, w).tolist() == policy_return(slow, optimal_policy(slow, w), w).tolist()
+    assert effective_horizon(slow) == pytest.approx(1 / (1 - gamma), rel=1e-12)
+
+
+def test_ties_do_not_depend_on_the_scale_of_the_task():
+    w = torch.from_numpy(task_set("trip-directions"))
+    assert torch.equal(optimal_policy(trip_mdp(), w), optimal_policy(trip_mdp(), 1e-9 * w))
+
+
+def test_staying_forever_for_nothing_can_be_optimal_without_discount():
+    mdp = one_state_mdp(0.9)
+    endless = replace(mdp, discount=mdp.discount / 0.9)
+    assert optimal_return(endless, torch.tensor([[-1.0], [1.0]], dtype=torch.float64)).tolist() == [0.0, 1.0]

@@ -12,7 +12,6 @@ from usfa.networks import (
     UniversalNetwork,
     initial_parameters,
     over_runs,
-    parameter_count,
     select_run,
     stack_runs,
 )
@@ -98,11 +97,6 @@ def test_initialisation_is_torchs_own():
 def test_layers_that_nobody_can_initialise_are_refused():
     with pytest.raises(NotImplementedError, match=r"No initialisation is defined for \['0.bias', '0.weight'\]"):
         initial_parameters(nn.Sequential(nn.LayerNorm(3), nn.Linear(3, 2)), generator(0))
-
-
-def test_parameter_count():
-    config = CONFIGS[0]  # trunk 3→6, embedding 2→4→3, join 9→5, output 5→8
-    assert parameter_count(network_of(config)) == (3 + 1) * 6 + (2 + 1) * 4 + (4 + 1) * 3 + (9 + 1) * 5 + (5 + 1) * 8
 
 
 # --- runs side by side ---

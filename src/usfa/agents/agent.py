@@ -24,6 +24,7 @@ class AgentSpec:
     observation: ObservationSpec
     actions: int
     features: int
+    masked: bool = False  # the environment says which actions are legal
 
 
 class Actor(ABC):

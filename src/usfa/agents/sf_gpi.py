@@ -46,6 +46,7 @@ class SfGpiTables(Actor):
 
 def exact_sf_gpi(mdp: TabularMDP, training_tasks: Tensor) -> tuple[SfGpiTables, Parameters]:
     """The tables of the optimal policies of the training tasks [K, D]."""
-    spec = AgentSpec(ObservationSpec((mdp.states,), mdp.states), mdp.actions, mdp.features)
+    masked = not bool(mdp.legal.all())
+    spec = AgentSpec(ObservationSpec((mdp.states,), mdp.states), mdp.actions, mdp.features, masked)
     psi = successor_features(mdp, optimal_policy(mdp, training_tasks))
     return SfGpiTables(spec, len(training_tasks)), {"psi": psi, "z": training_tasks.to(psi)}

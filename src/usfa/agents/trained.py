@@ -23,6 +23,7 @@ from usfa.agents.sf_gpi import SfGpiTables
 from usfa.agents.usfa import UsfaAgent
 from usfa.errors import InputError
 from usfa.files import read_json, sha256, write_atomically, write_json
+from usfa.functional import mask_illegal
 from usfa.networks import NetworkConfig, Parameters, select_run
 from usfa.records import from_json, to_json
 from usfa.tasks import candidate_set, format_task, parse_sampler, parse_task, parse_tasks
@@ -102,6 +103,7 @@ class TrainedAgent:
         task: str | ArrayLike,
         candidates: Candidates | None = None,
         *,
+        legal: ArrayLike | None = None,
         seed: int = 0,
     ) -> NDArray[np.float32]:
         """Q(s, ·, w) by the best policy in C: one observation -> [A], a batch of K -> [K, A].
@@ -109,29 +111,35 @@ class TrainedAgent:
         Args:
             observation: as the environment gives it, or a batch of such.
             task: w, numbers or text.
-            candidates: C; by default M ∪ {w'}.
+            candidates: C; by default M ∪ {w'} for a USFA, {w'} for a UVFA.
+            legal: [A] or [K, A], which actions exist; the others get -inf.
             seed: for "sample:N".
         """
         w = parse_task(task, self.file.spec.features)
         z = self.candidates(w, candidates, np.random.default_rng(seed))
-        encoded = self.file.spec.observation.encode(observation)
-        single = encoded.ndim == len(self.file.spec.observation.shape)
-        present = self.actor.at_start(torch.from_numpy(encoded[None] if single else encoded))
+        present, single = self._at_start(observation)
         batch = len(present.observation)
         tasks, policies = torch.from_numpy(w).float(), torch.from_numpy(z).float()
         q, _ = self.actor.q_values(self.parameters, present, tasks.expand(batch, -1), policies.expand(batch, -1, -1))
+        q = mask_illegal(q, None if legal is None else torch.from_numpy(np.array(legal, np.bool_)))
         result: NDArray[np.float32] = (q[0] if single else q).numpy()
         return result
 
+    def _at_start(self, observation: object) -> tuple[Present, bool]:
+        """Episodes that begin with one observation or a batch of them, and whether it is one."""
+        encoded = self.file.spec.observation.encode(observation)
+        single = encoded.ndim == len(self.file.spec.observation.shape)
+        return self.actor.at_start(torch.from_numpy(encoded[None] if single else encoded)), single
+
     @torch.no_grad()
     def successor_features(self, observation: object, z: ArrayLike) -> NDArray[np.float32]:
-        """ψ(s, ·, z): a batch of K observations and N policies [N, D] -> [K, N, A, D], each episode just begun."""
+        """ψ(s, ·, z) of N policies [N, D]: one observation -> [N, A, D], a batch of K -> [K, N, A, D]."""
         if not isinstance(self.actor, UsfaAgent):
             raise InputError(f"A {self.file.kind} agent has no network of successor features; expected a USFA.")
-        encoded = torch.from_numpy(self.file.spec.observation.encode(observation))
-        policies = torch.from_numpy(parse_tasks(z, self.file.spec.features)).float().expand(len(encoded), -1, -1)
-        psi, _ = self.actor.step(self.parameters, self.actor.at_start(encoded), policies)
-        result: NDArray[np.float32] = psi.numpy()
+        present, single = self._at_start(observation)
+        policies = torch.from_numpy(parse_tasks(z, self.file.spec.features)).float()
+        psi, _ = self.actor.step(self.parameters, present, policies.expand(len(present.observation), -1, -1))
+        result: NDArray[np.float32] = (psi[0] if single else psi).numpy()
         return result
 
     def policy(self, task: str | ArrayLike, candidates: Candidates | None = None, *, seed: int = 0) -> Policy:
@@ -140,7 +148,7 @@ class TrainedAgent:
         Args:
             task: w, as [1, 1, -1, 0], "1,1,-1,0" or "11-10".
             candidates: C, the policies that GPI may trust: "task", "train", "train+task", "sample:30" or an array
-                [N, D]; by default M ∪ {w'}.
+                [N, D]; by default M ∪ {w'} for a USFA, {w'} for a UVFA.
             seed: for "sample:N".
         """
         w = parse_task(task, self.file.spec.features)
@@ -174,16 +182,23 @@ class Policy:
         """
         actor = self.agent.actor
         encoded = torch.from_numpy(actor.spec.observation.encode(observation)[None])
+        if encoded.shape[1:] != actor.spec.observation.shape:
+            raise InputError(f"The observation {observation!r} is a batch; expected one observation.")
         present = Present(encoded, self._mask(legal), self._first, self._memory)
         action, self._memory = actor.act(self.agent.parameters, present, self._task[None], self._policies[None])
         self._first = torch.zeros(1, dtype=torch.bool)
         return int(action)
 
     def _mask(self, legal: ArrayLike | None) -> torch.Tensor:
-        actions = self.agent.actor.spec.actions
-        mask = np.ones(actions, np.bool_) if legal is None else np.array(legal, np.bool_)
-        if mask.shape != (actions,) or not mask.any():
-            raise InputError(f"legal is {legal!r}; expected {actions} entries, one per action, and one of them true.")
+        spec = self.agent.actor.spec
+        if legal is None and spec.masked:
+            raise InputError(
+                f"legal is missing; not every action of {self.agent.file.environment!r} is legal everywhere, "
+                'expected its info["action_mask"].'
+            )
+        mask = np.ones(spec.actions, np.bool_) if legal is None else np.array(legal, np.bool_)
+        if mask.shape != (spec.actions,) or not mask.any():
+            raise InputError(f"legal is {legal!r}; expected {spec.actions} entries, one per action, not all false.")
         return torch.from_numpy(mask[None])
 
 

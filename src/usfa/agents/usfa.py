@@ -29,7 +29,7 @@ class UsfaAgent(Agent):
         return gpi(psi, w).q_max, core_state
 
     def loss(self, parameters: Parameters, trajectory: Trajectory, z: Tensor, lambda_: float) -> Tensor:
-        """[φ + γ ψ(s',a',z) - ψ(s,a,z)]² with a' = argmax_b ψ(s',b,z)·z: Algorithm 1, lines 9-12.
+        """[φ + γ ψ(s',a',z) - ψ(s,a,z)]² with a' = argmax_b ψ(s',b,z)·z: Algorithm 1, lines 9-11.
 
         The box prints ψ(s,b,z) in line 10; its own comment, a' ≡ π_z(s'), says what is meant.
         """

@@ -2,7 +2,7 @@
 
 from usfa.environments.batch import Environment, EnvironmentBatch, Step
 from usfa.environments.one_state import OneState, one_state_mdp
-from usfa.environments.registry import ENVIRONMENTS, make
+from usfa.environments.registry import ENVIRONMENTS, check_trusted, make
 from usfa.environments.spaces import ObservationSpec, action_count, feature_count
 from usfa.environments.tabular import TabularEnv
 from usfa.environments.trip import Trip, trip_mdp
@@ -17,6 +17,7 @@ __all__ = [
     "TabularEnv",
     "Trip",
     "action_count",
+    "check_trusted",
     "feature_count",
     "make",
     "one_state_mdp",

@@ -143,16 +143,20 @@ class EnvironmentBatch:
     @property
     def saves_exactly(self) -> bool:
         """Whether :meth:`state` leaves every episode as it is."""
-        return all(hasattr(env, "get_state") for env in self.envs)
+        return all(_savable(env) for env in self.envs)
 
     def _state_of(self, index: int) -> dict[str, Any]:
         env: Any = self.envs[index]
-        if hasattr(env, "get_state"):
+        if _savable(env):
             saved: dict[str, Any] = env.get_state()
             return saved
         seed = int(self._restarts[index].integers(2**31))
         self._reset(index, seed)
         return {"restart_seed": seed}
+
+    def close(self) -> None:
+        for env in self.envs:
+            env.close()
 
     def load_state(self, state: dict[str, Any]) -> None:
         env: Any
@@ -168,3 +172,7 @@ class EnvironmentBatch:
         self.first[:] = state["first"]
         self._truncated[:] = state["truncated"]
         self._episode_phi[:] = state["episode_phi"]
+
+
+def _savable(env: Environment) -> bool:
+    return hasattr(env, "get_state") and hasattr(env, "set_state")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +14,7 @@ from usfa.environments.one_state import OneState
 from usfa.environments.trip import Trip
 from usfa.errors import InputError, unknown_name
 
-__all__ = ["ENVIRONMENTS", "make"]
+__all__ = ["ENVIRONMENTS", "check_trusted", "make"]
 
 
 @dataclass(frozen=True)
@@ -29,17 +31,31 @@ ENVIRONMENTS: dict[str, _Entry] = {
 
 
 def make(name: str, **arguments: Any) -> gym.Env[Any, Any]:
-    """An environment by our name ("trip") or by its Gymnasium id ("deep-sea-treasure-v0", "module:Env-v0")."""
+    """An environment by our name ("trip") or by its Gymnasium id ("mo_gymnasium:deep-sea-treasure-v0")."""
     if name in ENVIRONMENTS:
         create: Callable[..., gym.Env[Any, Any]] = ENVIRONMENTS[name].create
     elif name in gym.registry or ":" in name:
         create = _from_gymnasium(name)
     else:
-        raise unknown_name("environment", name, [*ENVIRONMENTS, *gym.registry])
+        near = difflib.get_close_matches(name, gym.registry, n=1)
+        raise unknown_name("environment", name, [*ENVIRONMENTS, *near])
     try:
         return create(**arguments)
     except (TypeError, ValueError, AssertionError, ImportError, gym.error.Error) as error:
         raise InputError(f"Environment {name!r} cannot be made with {arguments}: {error}") from error
+
+
+def check_trusted(name: str, trust: bool) -> None:
+    """Refuse to import a module because a file from somebody else names it.
+
+    "module:Env-v0" makes Gymnasium import the module, which runs its code. Modules that the user has imported are fine.
+    """
+    module, colon, _ = name.partition(":")
+    if colon and not trust and module not in sys.modules:
+        raise InputError(
+            f"The file names the environment {name!r}, which would import and run the module {module!r}; "
+            "import it first or say trust (--trust) if you know it."
+        )
 
 
 def _from_gymnasium(name: str) -> Callable[..., gym.Env[Any, Any]]:

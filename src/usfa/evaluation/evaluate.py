@@ -9,15 +9,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.typing import ArrayLike, NDArray
 
 from usfa.agents import TrainedAgent
-from usfa.environments import make
+from usfa.environments import check_trusted, make
 from usfa.errors import InputError
-from usfa.evaluation.episodes import repeated_returns
-from usfa.evaluation.exact import exact_mdp, exact_scores
-from usfa.functional import optimal_return
+from usfa.evaluation.scoring import Protocol, score
 from usfa.tasks import format_task, parse_tasks
 
 __all__ = ["evaluate"]
@@ -32,6 +29,7 @@ def evaluate(
     epsilon: float = 0.001,
     seed: int = 0,
     exact: bool | None = None,
+    trust: bool = False,
 ) -> pd.DataFrame:
     """The agent's mean return on every task with every candidate set, without learning.
 
@@ -40,11 +38,12 @@ def evaluate(
     Args:
         agent: from :func:`usfa.load`.
         tasks: one vector, several, their text ("1,0;0.5,0.5"), or the name of a set ("trip-directions").
-        candidates: a set C, or several names; by default M ∪ {w'}.
+        candidates: a set C, or several names; by default M ∪ {w'} for a USFA, {w'} for a UVFA.
         episodes: per task and candidate set, when the score is not exact.
         epsilon: probability of a random action in episodes.
         seed: of the environments, the exploration and "sample:N".
         exact: insist on exact scores (True) or on episodes (False).
+        trust: whether an agent's file may name a module to import its environment from.
 
     Returns: a row for each candidate set and task: candidates, task, score, std (of the episodes), optimal, gap.
     """
@@ -52,25 +51,25 @@ def evaluate(
         raise InputError(f"episodes is {episodes} and epsilon {epsilon}; expected at least 1, and 0 to 1.")
     w = _task_rows(tasks, agent.file.spec.features)
     make_environment = partial(make, agent.file.environment, **agent.file.environment_arguments)
-    mdp = exact_mdp(make_environment())
-    if exact and mdp is None:
-        raise InputError(f"The environment {agent.file.environment!r} has no tables; expected exact=False for it.")
-    rng = np.random.default_rng(seed)
+    check_trusted(agent.file.environment, trust)
+    parameters = {name: tensor[None] for name, tensor in agent.parameters.items()}
     rows = []
     for name, chosen in _named_candidates(agent, candidates):
-        z = agent.candidates(w, chosen, rng)
-        if mdp is not None and exact is not False:
-            stacked = {key: tensor[None] for key, tensor in agent.parameters.items()}
-            scores = exact_scores(agent.actor, stacked, mdp, w, z[None])[0][None]
-            optimal = optimal_return(mdp, torch.from_numpy(w)).numpy()
-        else:
-            scores = repeated_returns(agent.actor, agent.parameters, make_environment, w, z, epsilon, rng, episodes)
-            optimal = np.full(len(w), np.nan)
-        for index, task in enumerate(w):
-            score = scores[:, index].mean()
-            std = scores[:, index].std(ddof=1) if len(scores) > 1 else 0.0
-            rows.append((name, format_task(task), score, std, optimal[index], optimal[index] - score))
+        # The same streams for every set: they meet the same environments and do not depend on each other.
+        z = agent.candidates(w, chosen, np.random.default_rng([seed, 0]))
+        rngs = [np.random.default_rng([seed, 1])]
+        scores = score(agent.actor, parameters, make_environment, w, z[None], rngs, Protocol(episodes, epsilon, exact))
+        means, stds = scores.returns[0].mean(axis=0), _std(scores.returns[0])
+        rows += [
+            (name, format_task(task), mean, std, optimal, optimal - mean)
+            for task, mean, std, optimal in zip(w, means, stds, scores.optimal, strict=True)
+        ]
     return pd.DataFrame(rows, columns=["candidates", "task", "score", "std", "optimal", "gap"])
+
+
+def _std(returns: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Over episodes [E, K]; 0 where the score is exact."""
+    return returns.std(axis=0, ddof=1) if len(returns) > 1 else np.zeros(returns.shape[1])
 
 
 def _task_rows(tasks: str | ArrayLike, features: int) -> NDArray[np.float64]:

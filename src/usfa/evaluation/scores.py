@@ -13,7 +13,7 @@ from usfa.errors import InputError
 from usfa.files import write_atomically
 from usfa.tasks import format_task
 
-__all__ = ["SCORE_COLUMNS", "read_scores", "score_table", "write_scores"]
+__all__ = ["SCORE_COLUMNS", "read_scores", "score_table", "write_table"]
 
 SCORE_COLUMNS = {
     "agent": "which agent",
@@ -58,15 +58,15 @@ def score_table(
     return pd.DataFrame(columns)[list(SCORE_COLUMNS)]
 
 
-def write_scores(path: Path, scores: pd.DataFrame) -> None:
+def write_table(path: Path, table: pd.DataFrame) -> None:
     """CSV that reads back to the same floats."""
     text = io.StringIO()
-    scores.to_csv(text, index=False, lineterminator="\n")
+    table.to_csv(text, index=False, lineterminator="\n")
     write_atomically(path, text.getvalue().encode())
 
 
 def read_scores(path: Path) -> pd.DataFrame:
-    """A table from :func:`write_scores`."""
+    """A table from :func:`write_table`."""
     texts = dict.fromkeys(("agent", "candidates", "training_set", "policies", "task_set", "task"), str)
     try:
         scores = pd.read_csv(path, dtype=texts, converters={"score": _float, "optimal": _float})

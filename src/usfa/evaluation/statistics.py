@@ -22,7 +22,7 @@ class Summary(NamedTuple):
     mean: float
     std: float  # of the runs' means, the ±1 std of the paper; NaN for a single run
     iqm: float  # mean of the middle half of all scores
-    low: float  # 95 % bootstrap interval of the mean, whole runs resampled
+    low: float  # 95 % bootstrap interval of the mean, whole runs resampled; NaN for a single run
     high: float
     low_stratified: float  # the same, runs resampled for each task by itself
     high_stratified: float
@@ -31,10 +31,12 @@ class Summary(NamedTuple):
 
 
 def interquartile_mean(values: Array, axis: int = -1) -> Array:
-    """The mean of the middle half: a quarter of the values is cut off at either end."""
+    """The mean of the middle half: a quarter of the values is cut off at either end, in fractions where it must be."""
     ordered = np.moveaxis(np.sort(values, axis=axis), axis, -1)
-    cut = ordered.shape[-1] // 4
-    kept: Array = ordered[..., cut : ordered.shape[-1] - cut].mean(axis=-1)
+    count = ordered.shape[-1]
+    rank = np.arange(count)
+    weight = np.clip(np.minimum(rank + 1, 0.75 * count) - np.maximum(rank, 0.25 * count), 0, 1)
+    kept: Array = ordered @ weight / weight.sum()
     return kept
 
 
@@ -54,7 +56,7 @@ def bootstrap_interval(
         statistic: of the last axis of [resamples, R·K].
         unit: what is drawn again. "run" draws whole runs: the tasks of a run share its network, so they are not
             independent. "score" is the stratified bootstrap of Agarwal et al. 2021: runs are drawn for each task by
-            itself, which is narrower.
+            itself, which is narrower where the tasks of a run rise and fall together.
         confidence: of the interval.
         resamples: how often.
     """
@@ -87,12 +89,13 @@ def summarise(table: pd.DataFrame, by: Sequence[str], value: str, seed: int = 0)
 
 def _summary(scores: Array, rng: np.random.Generator) -> Summary:
     runs, tasks = scores.shape
+    unknown = (float("nan"), float("nan"))  # one run says nothing about the next
     return Summary(
         float(scores.mean()),
         float(scores.mean(axis=1).std(ddof=1)) if runs > 1 else float("nan"),
         float(interquartile_mean(scores.reshape(-1))),
-        *bootstrap_interval(scores, rng, unit="run"),
-        *bootstrap_interval(scores, rng, unit="score"),
+        *(bootstrap_interval(scores, rng, unit="run") if runs > 1 else unknown),
+        *(bootstrap_interval(scores, rng, unit="score") if runs > 1 else unknown),
         runs,
         tasks,
     )

@@ -4,7 +4,7 @@ from usfa.experiments.config import EvaluationConfig, TrainConfig
 from usfa.experiments.library import SHIPPED_AGENTS, load
 from usfa.experiments.presets import PRESETS, preset
 from usfa.experiments.run_directory import RunDirectory
-from usfa.experiments.training import train
+from usfa.experiments.training import build_agent, train
 
 __all__ = [
     "PRESETS",
@@ -12,6 +12,7 @@ __all__ = [
     "EvaluationConfig",
     "RunDirectory",
     "TrainConfig",
+    "build_agent",
     "load",
     "preset",
     "train",

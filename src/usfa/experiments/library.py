@@ -20,17 +20,16 @@ SHIPPED_AGENTS: dict[str, str] = {
 
 
 def load(path: str | os.PathLike[str], seed: int | None = None) -> TrainedAgent:
-    """A trained agent: `usfa.load("trip")` for a shipped one, or the directory of a run or of an agent.
+    """A trained agent: `usfa.load("trip")` for a shipped one, or the directory of a run or of an agent ("./trip").
 
     Args:
         path: a name or a directory.
         seed: which of the runs in it; the first by default.
     """
-    directory = Path(path)
-    if not directory.exists() and os.fspath(path) in SHIPPED_AGENTS:
-        directory = _shipped(os.fspath(path))
+    name = os.fspath(path)
+    directory = _shipped(name) if name in SHIPPED_AGENTS else Path(path)
     if not directory.exists() and len(directory.parts) == 1:
-        raise unknown_name("agent or run directory", os.fspath(path), SHIPPED_AGENTS)
+        raise unknown_name("agent or run directory", name, SHIPPED_AGENTS)
     if (directory / "weights.safetensors").exists():
         return load_agent(directory, seed)
     if (directory / "runs").is_dir():

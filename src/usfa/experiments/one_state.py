@@ -13,7 +13,7 @@ from rich.console import Console
 
 from usfa.environments import one_state_mdp
 from usfa.errors import InputError
-from usfa.evaluation import read_scores, write_scores
+from usfa.evaluation import read_scores, write_table
 from usfa.experiments.config import TrainConfig
 from usfa.experiments.library import load
 from usfa.experiments.presets import preset
@@ -22,6 +22,7 @@ from usfa.experiments.run_directory import OnExisting, RunDirectory
 from usfa.experiments.training import train
 from usfa.figures import one_state as figures
 from usfa.figures import save
+from usfa.files import write_atomically
 from usfa.functional import (
     TabularMDP,
     gpi_policy,
@@ -96,8 +97,9 @@ def reproduce_one_state(
     save(figures.generalisation(values, evaluations, experiment.test_task), run.figures / "generalisation.png")
     save(figures.returns(returns), run.figures / "returns.png")
     for name, table in {"scores": scores, "values": values, "evaluations": evaluations}.items():
-        write_scores(path / f"{name}.csv", table)
-    (path / "report.md").write_text(_report(experiment, mdp, values, evaluations, returns))
+        write_table(path / f"{name}.csv", table)
+    report = _report(experiment, mdp, values, evaluations, returns)
+    write_atomically(path / "report.md", report.encode())
     return run
 
 

@@ -14,7 +14,7 @@ __all__ = ["PRESETS", "preset"]
 _TRIP = TrainConfig(
     environment="trip",
     training_tasks="trip-train",
-    # Section 4.1 gives n_z, D_z and γ. The rest was chosen on policies drawn from D_z, never on M' (docs/trip.md).
+    # Section 4.1 gives n_z, D_z and γ. The rest was chosen on policies drawn from D_z, see docs/trip.md.
     network=NetworkConfig(trunk=(64,), embedding=(32, 32), head=(64,)),
     learner=LearnerConfig(
         policies="box:0,1",
@@ -27,7 +27,9 @@ _TRIP = TrainConfig(
         budget=1000,
         budget_unit="episodes",
     ),
-    evaluation=EvaluationConfig(tasks=("trip-directions", "trip-diagonal"), candidates=("task", "sample:5")),
+    evaluation=EvaluationConfig(
+        tasks=("trip-directions", "trip-diagonal", "trip-train"), candidates=("task", "sample:5")
+    ),
 )
 
 _ONE_STATE = TrainConfig(

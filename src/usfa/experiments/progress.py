@@ -24,7 +24,7 @@ class ProgressBar:
 
     def __init__(self, progress: Progress, total: float, label: str) -> None:
         self._progress = progress
-        self._task = progress.add_task(label, total=total, note="", unit="")
+        self._task = progress.add_task(label, total=total, note="")
 
     def update(self, completed: float, note: str = "") -> None:
         self._progress.update(self._task, completed=completed, note=note)

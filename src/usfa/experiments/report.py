@@ -9,7 +9,7 @@ from typing import Literal
 
 import pandas as pd
 
-__all__ = ["Claim", "claims_section", "format_cell", "markdown_table", "verdict"]
+__all__ = ["Claim", "Verdict", "claims_section", "format_cell", "markdown_table", "verdict"]
 
 Verdict = Literal["holds", "does not hold", "not decided"]
 
@@ -26,6 +26,8 @@ class Claim:
 
 def verdict(lower: tuple[float, float], upper: tuple[float, float]) -> Verdict:
     """Whether one interval lies below another: decided only where they do not overlap."""
+    if math.isnan(sum(lower) + sum(upper)):
+        return "not decided"
     if lower[1] < upper[0]:
         return "holds"
     return "does not hold" if upper[1] < lower[0] else "not decided"

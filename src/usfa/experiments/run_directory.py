@@ -11,7 +11,10 @@ figures/
 from __future__ import annotations
 
 import json
+import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -25,6 +28,11 @@ from usfa.records import from_json, to_json
 from usfa.version import __version__
 
 __all__ = ["OnExisting", "RunDirectory", "read_config"]
+
+try:
+    import fcntl
+except ImportError:  # not on Windows, where nothing is locked
+    fcntl = None  # type: ignore[assignment]
 
 FORMAT = 1
 KEPT_CHECKPOINTS = 2
@@ -50,27 +58,34 @@ class RunDirectory:
         run = cls(path)
         if path.exists() and not path.is_dir():
             raise InputError(f"{path} is a file; expected a directory for the run.")
-        for torn in path.glob(".*.part"):  # what a kill in the middle of a write leaves behind
+        for torn in path.rglob(".*.part"):  # what a kill in the middle of a write leaves behind
             torn.unlink()
         if path.is_dir() and any(path.iterdir()):
             if existing == "resume":
                 run._check_same(config)
                 return run
-            run._clear(existing)
+            run._clear(type(config).__name__, existing)
         kind = type(config).__name__
         write_json(path / "config.json", {"format": FORMAT, "version": __version__, "kind": kind} | to_json(config))
         return run
 
-    def _clear(self, existing: OnExisting) -> None:
+    def _clear(self, kind: str, existing: OnExisting) -> None:
         if not (self.path / "config.json").is_file():
             raise InputError(f"Directory {self.path} holds files that are not a run; expected an empty or new one.")
-        _read_header(self.path / "config.json")
+        header, _ = _read_header(self.path / "config.json")
+        if header["kind"] != kind:
+            raise InputError(f"Directory {self.path} holds a {header['kind']}, not a {kind}; choose another --out.")
         if existing == "refuse":
             raise InputError(
                 f"Directory {self.path} already holds a run; go on with --resume, replace it with --overwrite, "
                 "or choose another --out."
             )
-        shutil.rmtree(self.path)
+        foreign = sorted(entry.name for entry in self.path.iterdir() if not _is_ours(entry))
+        if foreign:
+            raise InputError(f"Directory {self.path} also holds {foreign[0]!r}, not of a run; nothing was deleted.")
+        with self.locked():
+            for entry in self.path.iterdir():
+                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
 
     def _check_same(self, config: object) -> None:
         found, wanted = self.config(type(config)), config
@@ -89,6 +104,21 @@ class RunDirectory:
         if not (self.path / "config.json").is_file():
             raise InputError(f"Directory {self.path} is not a run: it has no config.json.")
         return read_config(self.path / "config.json", kind)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Only one process at a time may work here; the lock goes with the process, also after kill -9."""
+        if fcntl is None:
+            yield
+            return
+        handle = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+        except BlockingIOError:
+            raise InputError(f"Another process is working in {self.path}; wait for it or stop it.") from None
+        finally:
+            os.close(handle)
 
     # --- what is in it ---
 
@@ -149,6 +179,14 @@ class RunDirectory:
             lines = self.metrics.read_text().splitlines(keepends=True)
             kept = [line for line in lines if (count := _updates(line)) is not None and count <= updates]
             write_atomically(self.metrics, "".join(kept).encode())
+
+
+_OURS = {"config.json", "metrics.jsonl", "report.md", "checkpoints", "agent", "figures", "runs"}
+
+
+def _is_ours(entry: Path) -> bool:
+    """Whether a run directory's entry is one that runs write."""
+    return entry.name in _OURS or entry.suffix == ".csv"
 
 
 def _updates(line: str) -> int | None:

@@ -13,14 +13,12 @@ from torch import Tensor
 
 from usfa.agents import Agent
 from usfa.environments import make
-from usfa.evaluation import exact_mdp, exact_scores, score_table
-from usfa.evaluation.episodes import repeated_returns
+from usfa.evaluation import Protocol, Scores, score, score_table
 from usfa.experiments.config import TrainConfig
 from usfa.experiments.progress import ProgressBar
 from usfa.experiments.run_directory import RunDirectory
-from usfa.functional import optimal_return
 from usfa.learners import Learner
-from usfa.networks import Parameters, select_run
+from usfa.networks import Parameters
 from usfa.tasks import candidate_set, parse_sampler, parse_tasks
 
 __all__ = ["SnapshotWriter", "score_snapshots"]
@@ -106,41 +104,34 @@ class _OpenSnapshot:
 def score_snapshots(config: TrainConfig, agent: Agent, run: RunDirectory, name: str, bar: ProgressBar) -> pd.DataFrame:
     """Every snapshot on every set of test tasks with every candidate set: the table of scores."""
     sets = config.evaluation.tasks or (config.training_tasks,)
-    plan = [(m, tasks, c) for m in config.milestones for tasks in sets for c in config.evaluation.candidates]
-    tables = []
-    for done, (milestone, tasks, candidates) in enumerate(plan):
+    plan = [(tasks, candidates) for tasks in sets for candidates in config.evaluation.candidates]
+    tables: list[pd.DataFrame] = []
+    for milestone in config.milestones:
         parameters, counters = run.load_snapshot(milestone)
-        w = parse_tasks(tasks, agent.spec.features)
-        scores, optimal = _scores(config, agent, parameters, w, candidates)
-        labels = {
-            "agent": name,
-            "candidates": candidates,
-            "training_set": config.training_tasks,
-            "policies": config.learner.policies,
-            "task_set": tasks,
-        }
         runs = {"seed": config.seeds, "snapshot": [milestone] * len(config.seeds), **counters}
         columns = {key: np.array(values, np.int64) for key, values in runs.items()}
-        tables.append(score_table(scores, w, optimal, labels, columns))
-        bar.update(done + 1)
+        for tasks, candidates in plan:
+            w = parse_tasks(tasks, agent.spec.features)
+            scores = _score(config, agent, parameters, w, candidates)
+            labels = {
+                "agent": name,
+                "candidates": candidates,
+                "training_set": config.training_tasks,
+                "policies": config.learner.policies,
+                "task_set": tasks,
+            }
+            tables.append(score_table(scores.returns.mean(axis=1), w, scores.optimal, labels, columns))
+            bar.update(len(tables))
     return pd.concat(tables, ignore_index=True)
 
 
-def _scores(
+def _score(
     config: TrainConfig, agent: Agent, parameters: Parameters, w: NDArray[np.float64], candidates: str
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Scores [R, K] and the optimum [K], exact where the environment has tables."""
+) -> Scores:
     sampler = parse_sampler(config.learner.policies, config.tasks)
     # One stream per seed, the same at every snapshot: sampled candidates do not add noise along the curve.
     rngs = [np.random.default_rng([seed, 1]) for seed in config.seeds]
     z = np.stack([candidate_set(candidates, w, config.tasks, sampler, rng) for rng in rngs])
     make_environment = partial(make, config.environment, **config.environment_arguments)
-    mdp = exact_mdp(make_environment())
-    if mdp is not None:
-        return exact_scores(agent, parameters, mdp, w, z), optimal_return(mdp, torch.from_numpy(w)).numpy()
-    episodes, epsilon = config.evaluation.episodes, config.evaluation.epsilon
-    scores = [
-        repeated_returns(agent, select_run(parameters, run), make_environment, w, z[run], epsilon, rng, episodes)
-        for run, rng in enumerate(rngs)
-    ]
-    return np.stack(scores).mean(axis=1), np.full(len(w), np.nan)
+    protocol = Protocol(config.evaluation.episodes, config.evaluation.epsilon)
+    return score(agent, parameters, make_environment, w, z, rngs, protocol)

@@ -18,9 +18,9 @@ from rich.console import Console
 from torch import Tensor
 
 from usfa.agents import Agent, AgentFile, AgentSpec, make_agent, save_agent
-from usfa.environments import ObservationSpec, action_count, feature_count, make
+from usfa.environments import Environment, ObservationSpec, action_count, feature_count, make
 from usfa.errors import InputError
-from usfa.evaluation import write_scores
+from usfa.evaluation import exact_mdp, write_table
 from usfa.experiments.config import TrainConfig
 from usfa.experiments.progress import Interrupted, interruptible, progress_bar
 from usfa.experiments.run_directory import OnExisting, RunDirectory
@@ -29,7 +29,7 @@ from usfa.learners import Learner, Update
 from usfa.records import to_json
 from usfa.tasks import candidate_set, parse_sampler, parse_tasks
 
-__all__ = ["train"]
+__all__ = ["build_agent", "train"]
 
 LOG_EVERY = 20
 
@@ -43,7 +43,7 @@ def train(
 ) -> RunDirectory:
     """Train all seeds of a configuration, freeze snapshots, score them, save the agent.
 
-    A killed run goes on with `existing="resume"` and ends with the same files as one that was left alone.
+    A killed run goes on with `existing="resume"` and ends with the same scores and agent as one that was left alone.
 
     Args:
         config: what to train.
@@ -54,23 +54,30 @@ def train(
     """
     agent = build_agent(config)
     run = RunDirectory.prepare(Path(path), config, existing)
-    if run.scores.exists():
-        return run
-    label = name or config.agent
-    with _threads(config.threads):
-        learner = _learn(config, agent, run, console, label)
-        with progress_bar(f"{label}: scoring snapshots", _scorings(config), "tables", console) as bar:
-            scores = score_snapshots(config, agent, run, label, bar)
-    parameters = {name: x.detach() for name, x in learner.parameters.items()}
-    save_agent(run.agent, _agent_file(config, agent, scores), parameters)
-    write_scores(run.scores, scores)
+    with run.locked(), _threads(config.threads):
+        if not run.scores.exists():
+            _train(config, agent, run, console, name or config.agent)
     return run
+
+
+def _train(config: TrainConfig, agent: Agent, run: RunDirectory, console: Console | None, name: str) -> None:
+    learner = _learn(config, agent, run, console, name)
+    with progress_bar(f"{name}: scoring snapshots", _scorings(config), "tables", console) as bar:
+        scores = score_snapshots(config, agent, run, name, bar)
+    parameters = {key: x.detach() for key, x in learner.parameters.items()}
+    save_agent(run.agent, _agent_file(config, agent, scores), parameters)
+    write_table(run.scores, scores)
 
 
 def build_agent(config: TrainConfig) -> Agent:
     """The agent for the environment of a configuration; InputError if the training tasks do not fit its φ."""
     env = make(config.environment, **config.environment_arguments)
-    spec = AgentSpec(ObservationSpec.of(env.observation_space), action_count(env), feature_count(env))
+    _, info = env.reset(seed=0)
+    spec = AgentSpec(
+        ObservationSpec.of(env.observation_space), action_count(env), feature_count(env), "action_mask" in info
+    )
+    _check_discount(config, env)
+    env.close()
     if config.tasks.shape[1] != spec.features:
         raise InputError(
             f"The training tasks {config.training_tasks!r} have {config.tasks.shape[1]} entries; the environment "
@@ -80,11 +87,30 @@ def build_agent(config: TrainConfig) -> Agent:
     return make_agent(config.agent, spec, config.network)
 
 
+def _check_discount(config: TrainConfig, env: Environment) -> None:
+    """A finite MDP brings its own discount, and exact scores use it: learning has to use the same."""
+    mdp = exact_mdp(env)
+    if mdp is None:
+        return
+    discounts = mdp.discount[mdp.discount > 0]
+    if not torch.allclose(discounts, torch.full_like(discounts, config.learner.gamma)):
+        raise InputError(
+            f"learner.gamma is {config.learner.gamma}; the environment {config.environment!r} has the discount "
+            f"{mdp.discount.max():g} in its tables, expected the same."
+        )
+
+
 def _check_evaluation(config: TrainConfig, features: int) -> None:
     """What would fail after hours of training fails now."""
     sampler = parse_sampler(config.learner.policies, config.tasks)
     for tasks in config.evaluation.tasks:
-        parse_tasks(tasks, features)
+        w = parse_tasks(tasks, features)
+        if len(np.unique(w, axis=0)) < len(w):
+            raise InputError(f"The test tasks {tasks!r} hold a task twice; expected each once.")
+    for name in ("tasks", "candidates"):
+        given = getattr(config.evaluation, name)
+        if len(set(given)) < len(given):
+            raise InputError(f"evaluation.{name} is {given}; expected each once.")
     for candidates in config.evaluation.candidates:
         candidate_set(candidates, config.tasks, config.tasks, sampler, np.random.default_rng(0))
         if config.agent == "uvfa" and candidates != "task":
@@ -142,10 +168,12 @@ def _stop(run: RunDirectory, learner: Learner, snapshots: SnapshotWriter) -> Non
     # Saving may restart episodes, and an undisturbed run would not: then the last checkpoint is the one to resume.
     if learner.rollout.batch.saves_exactly:
         _checkpoint(run, learner, snapshots)
-        kept = "and saved"
+        since = learner.updates
     else:
-        kept = "with the last checkpoint kept"
-    raise Interrupted(f"Stopped {kept} after {learner.updates} updates; the same command with --resume goes on.")
+        since = learner.updates - learner.updates % run.config(TrainConfig).checkpoint_every
+    raise Interrupted(
+        f"Stopped after {learner.updates} updates; the same command with --resume goes on from update {since}."
+    )
 
 
 class _MetricsLog:

@@ -14,8 +14,7 @@ from rich.console import Console
 from usfa.agents import AgentFile, TrainedAgent, exact_sf_gpi, save_agent
 from usfa.environments import trip_mdp
 from usfa.errors import InputError
-from usfa.evaluation import exact_scores, read_scores, score_table, summarise, write_scores
-from usfa.evaluation.exact import greedy_tables
+from usfa.evaluation import exact_scores, greedy_tables, read_scores, score_table, summarise, write_table
 from usfa.experiments.config import TrainConfig
 from usfa.experiments.library import load
 from usfa.experiments.presets import preset
@@ -25,6 +24,7 @@ from usfa.experiments.training import train
 from usfa.experiments.trip_report import trip_report
 from usfa.figures import save
 from usfa.figures import trip as figures
+from usfa.files import write_atomically
 from usfa.functional import (
     TabularMDP,
     gpi_bound,
@@ -48,7 +48,7 @@ USFA_CANDIDATES = ("task", "sample:5", "train", "train+task")
 BOUND_CANDIDATES = ("train", "task", "train+task")
 EXACT = "sf-gpi-exact"
 TRAINING_SET = "trip-train"
-TEST_SETS = ("trip-directions", "trip-diagonal")
+TEST_SETS = ("trip-directions", "trip-diagonal", "trip-train")
 
 
 @dataclass(frozen=True)
@@ -116,9 +116,9 @@ def reproduce_trip(
         _draw(experiment, run, scores, summary, maps, bounds)
         bar.update(3)
         for name, table in {"scores": scores, "summary": summary, "maps": maps, "bounds": bounds}.items():
-            write_scores(path / f"{name}.csv", table)
-        report = trip_report(mdp, summary, maps, bounds, experiment.episodes)
-        (path / "report.md").write_text(report)
+            write_table(path / f"{name}.csv", table)
+        report = trip_report(mdp, scores, summary, maps, bounds)
+        write_atomically(path / "report.md", report.encode())
         bar.update(4)
     return run
 
@@ -174,18 +174,16 @@ def _stacked(agent: TrainedAgent) -> dict[str, torch.Tensor]:
 
 
 def _maps(experiment: TripExperiment, mdp: TabularMDP, path: Path) -> pd.DataFrame:
-    """Returns of the first seed over the grid: agent, candidates, w1, w2, score, optimal."""
+    """Returns of every seed over the grid: agent, candidates, seed, w1, w2, score, optimal."""
     w = _grid(experiment)
     optimal = optimal_return(mdp, torch.from_numpy(w)).numpy()
-    seed = experiment.seeds[0]
-    results = {}
-    for variant, candidates in figures.MAP_METHODS:
-        agent = load(path / "runs" / variant, None if variant == EXACT else seed)
-        results[variant, candidates] = _scores_of_one(agent, mdp, w, candidates, np.random.default_rng([seed, 2]))
-    tables = [
-        pd.DataFrame({"agent": a, "candidates": c, "w1": w[:, 0], "w2": w[:, 1], "score": score, "optimal": optimal})
-        for (a, c), score in results.items()
-    ]
+    tables = []
+    for variant, candidates in (*figures.MAP_METHODS, ("uvfa-off-policy", "task")):
+        for seed in (0,) if variant == EXACT else experiment.seeds:
+            agent = load(path / "runs" / variant, seed)
+            score = _scores_of_one(agent, mdp, w, candidates, np.random.default_rng([seed, 2]))
+            place = {"w1": w[:, 0], "w2": w[:, 1], "score": score, "optimal": optimal}
+            tables.append(pd.DataFrame({"agent": variant, "candidates": candidates, "seed": seed, **place}))
     return pd.concat(tables, ignore_index=True)
 
 
@@ -235,7 +233,8 @@ def _draw(
     final = final[final.task_set == "trip-diagonal"]
     final = final.assign(w1=[parse_task(task, 2)[0] for task in final.task])
     save(figures.overview(summary, experiment.places, experiment.exploration_cost), run.figures / "gap.png")
-    save(figures.performance_maps(maps), run.figures / "performance_maps.png")
-    save(figures.gap_maps(maps), run.figures / "gap_maps.png")
+    sample = maps[maps.seed.isin([experiment.seeds[0]]) | (maps.agent == EXACT)]
+    save(figures.performance_maps(sample), run.figures / "performance_maps.png")
+    save(figures.gap_maps(sample), run.figures / "gap_maps.png")
     save(figures.diagonal(summary, final), run.figures / "diagonal.png")
     save(figures.bound_maps(bounds, BOUND_CANDIDATES), run.figures / "bound_maps.png")

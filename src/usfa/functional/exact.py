@@ -91,35 +91,58 @@ class TabularMDP:
         return self.phi[(self.transition > 0) & self.legal[:, :, None]]
 
 
-def optimal_values(mdp: TabularMDP, w: Tensor, tolerance: float = 1e-12, sweeps: int = 100_000) -> Tensor:
+def optimal_values(mdp: TabularMDP, w: Tensor, tolerance: float = 1e-12, sweeps: int = 10_000) -> Tensor:
     """Q*_w by value iteration, for every task at once: [..., D] -> [..., S, A], -inf where illegal.
 
-    Raises InputError where no finite optimum exists or `sweeps` are not enough (γ = 1 with a rewarding loop).
+    The greedy policy of the result is then evaluated exactly, and improved until it is stable: near γ = 1 sweeps alone
+    would leave an error that is larger than the differences between actions.
+
+    Raises InputError where no finite optimum exists (γ = 1 with a rewarding loop).
     """
     reward = torch.einsum("sad,...d->...sa", mdp.expected_phi, w.to(mdp.phi))
-    return _iterate_values(mdp, mask_illegal(reward, mdp.legal), tolerance, sweeps)
+    return _best_values(mdp, mask_illegal(reward, mdp.legal), tolerance, sweeps)
 
 
-def _iterate_values(mdp: TabularMDP, reward: Tensor, tolerance: float, sweeps: int) -> Tensor:
-    values = torch.zeros_like(reward[..., 0])
-    for _ in range(sweeps):
-        q = reward + torch.einsum("sat,...t->...sa", mdp.continuation, values)
-        previous, values = values, q.amax(dim=-1)
-        if (values - previous).abs().amax() <= tolerance * (1 + values.abs().amax()):
+def _best_values(mdp: TabularMDP, reward: Tensor, tolerance: float, sweeps: int) -> Tensor:
+    """The largest value of rewards [..., S, A] that any policy has."""
+    q, converged = _sweep(mdp, reward, tolerance, sweeps)
+    finite = reward.masked_fill(~mdp.legal, 0.0)[..., None]
+    for _ in range(mdp.states * mdp.actions + 1):
+        policy = q.argmax(dim=-1)
+        if not _ends(_under(mdp, policy)):
+            break
+        values = _solve(mdp, policy, finite).squeeze(-1)
+        previous, q = q, reward + torch.einsum("sat,...t->...sa", mdp.continuation, values)
+        gain = (q.amax(dim=-1) - previous.amax(dim=-1)).abs().amax()
+        if gain <= tolerance * (1 + values.abs().amax()):
             return q
+    if converged:
+        return q
     raise InputError(
         f"Value iteration has not converged after {sweeps} sweeps; expected a discount below 1 or episodes that end."
     )
 
 
-def optimal_policy(mdp: TabularMDP, w: Tensor, margin: float = 1e-9) -> Tensor:
-    """π_w(s): the lowest action within `margin` of max_a Q*_w(s,a); [..., D] -> [..., S].
+def _sweep(mdp: TabularMDP, reward: Tensor, tolerance: float, sweeps: int) -> tuple[Tensor, bool]:
+    """Value iteration, and whether it converged."""
+    values = torch.zeros_like(reward[..., 0])
+    for _ in range(sweeps):
+        q = reward + torch.einsum("sat,...t->...sa", mdp.continuation, values)
+        previous, values = values, q.amax(dim=-1)
+        if (values - previous).abs().amax() <= tolerance * (1 + values.abs().amax()):
+            return q, True
+    return q, False
 
-    The margin makes ties a matter of the rule, not of the last bit of a float.
+
+def optimal_policy(mdp: TabularMDP, w: Tensor, margin: float = 1e-9) -> Tensor:
+    """π_w(s): the lowest action whose Q*_w(s,a) is the best up to `margin`, relative to the largest |Q*_w|.
+
+    The margin makes ties a matter of the rule, not of the last bit of a float. [..., D] -> [..., S].
     """
     q = optimal_values(mdp, w)
     best = q.amax(dim=-1, keepdim=True)
-    return (q >= best - margin).to(torch.int8).argmax(dim=-1)
+    scale = q.masked_fill(~mdp.legal, 0.0).abs().amax(dim=(-2, -1), keepdim=True)
+    return (q >= best - margin * scale).to(torch.int8).argmax(dim=-1)
 
 
 def successor_features(mdp: TabularMDP, policy: Tensor) -> Tensor:
@@ -149,10 +172,9 @@ def optimal_return(mdp: TabularMDP, w: Tensor) -> Tensor:
 
 def _solve(mdp: TabularMDP, policy: Tensor, cumulant: Tensor) -> Tensor:
     """v = c_π + P_π v for the cumulants c [..., S, A, D] -> [..., S, D]."""
-    rows = torch.arange(mdp.states)
-    if not mdp.legal[rows, policy].all():
+    if not mdp.legal[torch.arange(mdp.states), policy].all():
         raise InputError("The policy takes an action that is not legal in its state.")
-    p_pi = mdp.continuation[rows, policy]
+    p_pi = _under(mdp, policy)
     chosen = torch.nn.functional.one_hot(policy, mdp.actions).to(cumulant)
     c_pi = torch.einsum("...sad,...sa->...sd", cumulant, chosen)
     if not _ends(p_pi):
@@ -160,6 +182,11 @@ def _solve(mdp: TabularMDP, policy: Tensor, cumulant: Tensor) -> Tensor:
             "The policy's value is not defined: without discount it never ends; expected a discount below 1."
         )
     return torch.linalg.solve(torch.eye(mdp.states).to(p_pi) - p_pi, c_pi)
+
+
+def _under(mdp: TabularMDP, policy: Tensor) -> Tensor:
+    """γ p(s'|s,π(s)) for policies [..., S] -> [..., S, S]."""
+    return mdp.continuation[torch.arange(mdp.states), policy]
 
 
 def _ends(p_pi: Tensor) -> bool:
@@ -186,4 +213,4 @@ def effective_horizon(mdp: TabularMDP) -> float:
     have H = 2. It stands wherever the paper writes 1/(1-γ).
     """
     one_per_step = mask_illegal(torch.ones_like(mdp.expected_phi[..., 0]), mdp.legal)
-    return float(_iterate_values(mdp, one_per_step, tolerance=1e-12, sweeps=100_000).max())
+    return float(_best_values(mdp, one_per_step, tolerance=1e-12, sweeps=10_000).max())

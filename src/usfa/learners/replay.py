@@ -61,8 +61,9 @@ def _fields(trajectory: Trajectory) -> dict[str, Tensor]:
 
 
 def _record(fields: dict[str, Tensor]) -> Trajectory:
-    core_state = tuple(value for name, value in fields.items() if name.startswith("core_state"))
-    return Trajectory(**{k: v for k, v in fields.items() if k in Trajectory._fields}, core_state=core_state)
+    own = {name: value for name, value in fields.items() if name in Trajectory._fields}
+    memory = range(len(fields) - len(own))
+    return Trajectory(**own, core_state=tuple(fields[f"core_state.{index}"] for index in memory))
 
 
 def _batch_axis(name: str) -> int:

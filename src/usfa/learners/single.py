@@ -29,7 +29,7 @@ class LearnerConfig:
     """How to learn."""
 
     policies: str = "gaussian:0.1"
-    """D_z, what z are drawn from: gaussian:VARIANCE, box:LOW,HIGH, simplex, train (the points of M), task (z = w)."""
+    """D_z, what z are drawn from: gaussian:VARIANCE, box:LOW,HIGH, simplex, points:Z;Z, train (M), task (z = w)."""
     policies_per_step: int = 30
     """n_z."""
     environments: int = 1
@@ -112,11 +112,11 @@ class Learner:
         self._loss = over_runs(self._loss_of_one_run, runs)
 
     def step(self) -> Update:
-        """Algorithm 1, lines 3-13, for every run and environment at once."""
+        """Algorithm 1, lines 3-12, for every run and environment at once."""
         w = self._sample_tasks()  # line 3
         z = self._sample_policies(w)  # lines 4-5
         collected = self.rollout.collect(self.parameters, w, z, self.config.epsilon, self.rngs)  # lines 6-8
-        loss = self._improve(*self._with_past(collected.trajectory, z)).numpy()  # lines 9-12
+        loss = self._improve(*self._with_past(collected.trajectory, z)).numpy()  # lines 9-11
         self.frames += collected.frames
         self.episodes += collected.episodes
         self.updates += 1

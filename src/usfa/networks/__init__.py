@@ -1,6 +1,6 @@
 """Networks as descriptions: modules say how to compute, parameters travel beside them as a dict of tensors."""
 
-from usfa.networks.parameters import Parameters, initial_parameters, parameter_count
+from usfa.networks.parameters import Parameters, initial_parameters
 from usfa.networks.runs import over_runs, select_run, stack_runs
 from usfa.networks.universal import NetworkConfig, UniversalNetwork
 
@@ -10,7 +10,6 @@ __all__ = [
     "UniversalNetwork",
     "initial_parameters",
     "over_runs",
-    "parameter_count",
     "select_run",
     "stack_runs",
 ]

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Parameters", "initial_parameters", "parameter_count"]
+__all__ = ["Parameters", "initial_parameters"]
 
 Parameters = dict[str, Tensor]
 """Tensors by name, for torch.func.functional_call; runs trained side by side add an axis R in front."""
@@ -26,7 +26,3 @@ def initial_parameters(network: nn.Module, generator: torch.Generator) -> Parame
     if missing:
         raise NotImplementedError(f"No initialisation is defined for {sorted(missing)}.")
     return parameters
-
-
-def parameter_count(network: nn.Module) -> int:
-    return sum(parameter.numel() for parameter in network.parameters())

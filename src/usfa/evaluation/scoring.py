@@ -1,0 +1,74 @@
+"""Scores of an actor on tasks, with the best method at hand: exact where the environment has tables, else episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from usfa.agents import Actor
+from usfa.environments import Environment
+from usfa.errors import InputError
+from usfa.evaluation.episodes import repeated_returns
+from usfa.evaluation.exact import exact_mdp, exact_scores
+from usfa.functional import optimal_return
+from usfa.networks import Parameters, select_run
+
+__all__ = ["Protocol", "Scores", "score"]
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How to score."""
+
+    episodes: int = 20
+    epsilon: float = 0.001
+    exact: bool | None = None  # insist on exact scores (True) or on episodes (False)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Returns of R runs on K tasks."""
+
+    returns: NDArray[np.float64]  # [R, E, K]  E episodes, or 1 where exact
+    optimal: NDArray[np.float64]  # [K]        NaN where it is not known
+
+
+def score(
+    actor: Actor,
+    parameters: Parameters,
+    make_environment: Callable[[], Environment],
+    w: NDArray[np.float64],
+    z: NDArray[np.float64],
+    rngs: Sequence[np.random.Generator],
+    protocol: Protocol,
+) -> Scores:
+    """The returns of the greedy (GPI) policy.
+
+    Args:
+        actor: the agent.
+        parameters: each [R, ...].
+        make_environment: where it acts.
+        w: [K, D].
+        z: [R, K, N, D], the candidate sets.
+        rngs: one per run, for episodes.
+        protocol: exact or episodes, and how many.
+    """
+    env = make_environment()
+    mdp = exact_mdp(env)
+    env.close()
+    if protocol.exact and mdp is None:
+        raise InputError(f"The environment {env} has no tables; expected exact=False for it.")
+    if mdp is not None and protocol.exact is not False:
+        returns = exact_scores(actor, parameters, mdp, w, z)[:, None]
+        return Scores(returns, optimal_return(mdp, torch.from_numpy(w)).numpy())
+    played = [
+        repeated_returns(
+            actor, select_run(parameters, run), make_environment, w, z[run], protocol.epsilon, rng, protocol.episodes
+        )
+        for run, rng in enumerate(rngs)
+    ]
+    return Scores(np.stack(played), np.full(len(w), np.nan))
