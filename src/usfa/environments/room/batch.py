@@ -12,7 +12,7 @@ from usfa.environments.batch import Step
 from usfa.environments.room.drawing import draw, make_camera
 from usfa.environments.room.rules import ACTIONS, RoomRules
 from usfa.environments.room.textures import textures
-from usfa.environments.room.world import Outcome, World, advance, make_plan, make_world, start
+from usfa.environments.room.world import World, advance, make_outcome, make_plan, make_world, start
 from usfa.errors import InputError
 
 __all__ = ["RoomBatch"]
@@ -62,12 +62,12 @@ class RoomBatch:
         self.gamma = gamma
         self._plan = make_plan(rules)
         self.world: World = make_world(rules, size)
-        self._camera, self._textures = make_camera(image_size, image_size), textures()
+        self._camera, self._textures = make_camera(image_size, image_size, self.rules.objects), textures()
         self._frame = np.zeros((size, image_size, image_size, 3), np.uint8)
         stacked = (size, image_size, image_size, 3 * frame_stack)
         self.observation = self._frame if frame_stack == 1 else np.zeros(stacked, np.uint8)
         self.legal = np.ones((size, self.actions), np.bool_)
-        self._outcome = _outcome(size, rules.types)
+        self._outcome = make_outcome(size, rules.types)
         self.first, self.phi = self._outcome.first, self._outcome.phi
         self._discount = np.full(size, gamma, np.float32)
         self.reset(range(size) if seeds is None else seeds)
@@ -106,7 +106,7 @@ class RoomBatch:
     def render(self, image_size: int) -> NDArray[np.uint8]:
         """The present views at another size, [B, image_size, image_size, 3], in a new array."""
         images = np.empty((len(self), image_size, image_size, 3), np.uint8)
-        draw(self.world, self._plan, make_camera(image_size, image_size), self._textures, images)
+        draw(self.world, self._plan, make_camera(image_size, image_size, self.rules.objects), self._textures, images)
         return images
 
     def _show(self) -> None:
@@ -135,12 +135,3 @@ class RoomBatch:
         if self.observation is not self._frame:
             self.observation[:] = state["frames"]
 
-
-def _outcome(size: int, features: int) -> Outcome:
-    return Outcome(
-        phi=np.zeros((size, features), np.float32),
-        first=np.ones(size, np.bool_),
-        real=np.ones(size, np.bool_),
-        ended=np.zeros(size, np.bool_),
-        episode_phi=np.full((size, features), np.nan),
-    )

@@ -16,19 +16,20 @@ __all__ = ["compiled"]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def compiled(*, fastmath: bool = False, inline: bool = False) -> Callable[[Function], Function]:
+def compiled(*, fastmath: bool = False, inner: bool = False) -> Callable[[Function], Function]:
     """`njit` that caches beside the source, else in the home directory, else in a private temporary one, else not at all.
 
     Args:
         fastmath: floats may be reordered: for pixels, not for the world's rules.
-        inline: the function is part of others and needs no entry of its own in the cache.
+        inner: only compiled functions call it: no entry in the cache, and no doors to Python, which cost most of the
+            time of compiling.
     """
 
     def decorate(function: Function) -> Function:
-        if inline:
-            return _njit(function, fastmath=fastmath, inline="never", cache=False)
+        if inner:
+            return _njit(function, fastmath=fastmath, no_cpython_wrapper=True, no_cfunc_wrapper=True)
         try:
-            return _njit(function, fastmath=fastmath, cache=True)
+            return _njit(function, fastmath=fastmath, no_cfunc_wrapper=True, cache=True)
         except RuntimeError:  # "cannot cache function: no locator available"
             return _cached_elsewhere(function, fastmath)
 
@@ -42,7 +43,7 @@ def _cached_elsewhere(function: Function, fastmath: bool) -> Function:
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = str(folder)
     try:
-        return _njit(function, fastmath=fastmath, cache=True)
+        return _njit(function, fastmath=fastmath, no_cfunc_wrapper=True, cache=True)
     except RuntimeError:
         return _njit(function, fastmath=fastmath, cache=False)
     finally:

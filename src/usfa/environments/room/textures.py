@@ -6,6 +6,7 @@ far away is drawn from pixels of about its own size and does not flicker.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
@@ -39,10 +40,10 @@ BOXES: NDArray[np.float64] = np.array(
 
 
 class Textures(NamedTuple):
-    """Packed for the drawing: red in the lowest byte, then green, blue and opacity."""
+    """Packed for the drawing: red in the lowest bits, then green and blue; sprites have opacity above."""
 
     surfaces: NDArray[np.uint32]  # [6, texels]     walls to the east, north, west, south; floor; ceiling
-    sprites: NDArray[np.uint32]  # [types, texels]  colour times opacity
+    sprites: NDArray[np.int64]  # [types, texels]  colour times opacity, 16 bits to a channel
 
 
 def offset_of(size: int, level: int) -> int:
@@ -64,9 +65,9 @@ def textures() -> Textures:
 def _pyramid(picture: Array) -> NDArray[np.uint32]:
     levels = []
     while True:
-        levels.append(_packed(picture))
+        levels.append(_packed(picture, bits=8))
         if len(picture) == 1:
-            return np.concatenate(levels)
+            return np.concatenate(levels).astype(np.uint32)
         picture = _halved(picture)
 
 
@@ -75,11 +76,11 @@ def _halved(picture: Array) -> Array:
     return picture.reshape(n, 2, n, 2, -1).mean(axis=(1, 3))
 
 
-def _packed(picture: Array) -> NDArray[np.uint32]:
-    """[n, n, 3 or 4] with values up to 255 -> [n * n]."""
-    values = np.clip(picture + 0.5, 0, 255).astype(np.uint32).reshape(-1, picture.shape[-1])
-    shifts = np.arange(0, 8 * values.shape[1], 8, dtype=np.uint32)
-    return np.bitwise_or.reduce(values << shifts, axis=1).astype(np.uint32)
+def _packed(picture: Array, bits: int) -> NDArray[np.int64]:
+    """[n, n, channels] with values up to 255 -> [n · n], so many bits to a channel."""
+    values = np.clip(picture + 0.5, 0, 255).astype(np.int64).reshape(-1, picture.shape[-1])
+    packed: NDArray[np.int64] = np.bitwise_or.reduce(values << np.arange(0, bits * values.shape[1], bits), axis=1)
+    return packed
 
 
 # --- surfaces, 64 texels ---
@@ -155,11 +156,10 @@ def _tv(c: _Canvas, colour: Array) -> None:
 
 
 def _ball(c: _Canvas, colour: Array) -> None:
-    c.fill(c.disc(0, 0, 0.94, 0.94), colour)
-    stripe = abs(np.hypot(c.x + 1.05, c.y) - 0.95) < 0.09
-    stripe |= abs(np.hypot(c.x - 1.05, c.y) - 0.95) < 0.09
-    c.fill(c.disc(0, 0, 0.94, 0.94) & stripe, _WHITE)
-    c.fill(c.disc(-0.02, 0.58, 0.18, 0.13), np.array([255, 190, 190]))
+    ball = c.disc(0, 0, 0.94, 0.94)
+    c.fill(ball, colour)
+    c.fill(ball & (abs(c.y + 0.25 * (1 - c.x**2)) < 0.17), _WHITE)
+    c.fill(c.disc(-0.35, 0.5, 0.22, 0.16), np.array([255, 190, 190]))
 
 
 def _hat(c: _Canvas, colour: Array) -> None:
@@ -192,10 +192,10 @@ def _crate(c: _Canvas, colour: Array) -> None:
 
 
 def _star(c: _Canvas, colour: Array) -> None:
-    angle = np.arctan2(c.x, c.y) % (2 * np.pi / 5) - np.pi / 5
-    inner, tip = 0.42, np.pi / 5
-    # A side of the star runs from the tip (radius 0.95) to the notch (radius `inner`).
-    edge = 0.95 * inner * np.sin(tip) / (0.95 * np.sin(tip - (np.pi / 5 - abs(angle))) + inner * np.sin(np.pi / 5 - abs(angle)))
+    fifth, tip, notch = np.pi / 5, 0.97, 0.45
+    from_tip = fifth - abs((np.arctan2(c.x, c.y) % (2 * fifth)) - fifth)
+    # The straight side from the tip, at angle 0, to the notch, at angle π/5.
+    edge = tip * notch * np.sin(fifth) / (tip * np.sin(from_tip) + notch * np.sin(fifth - from_tip))
     radius = np.hypot(c.x, c.y)
     c.fill(radius < edge, colour)
     c.fill(radius < edge * 0.5, np.minimum(colour * 1.5, 255))
@@ -212,18 +212,17 @@ def _bottle(c: _Canvas, colour: Array) -> None:
 _PAINTERS = (_tv, _ball, _hat, _balloon, _cone, _crate, _star, _bottle)
 
 
-def _sprite_pyramid(paint: object, colour: Array) -> NDArray[np.uint32]:
-    assert callable(paint)
+def _sprite_pyramid(paint: Callable[[_Canvas, Array], None], colour: Array) -> NDArray[np.int64]:
     canvas = _Canvas(256)
     paint(canvas, colour.astype(np.float64))
-    plain = _premultiplied(canvas.colour, canvas.solid)
+    plain = _premultiplied(0.35 * canvas.colour + 0.65 * colour, canvas.solid)
     outline = _grown(canvas.solid, round(_OUTLINE * 256)) & ~_shrunk(canvas.solid, 3)
     outlined = _premultiplied(np.where(outline[..., None], 12.0, canvas.colour), canvas.solid | outline)
     levels = []
     for _ in range(SPRITE_LEVELS):
         plain, outlined = _halved(plain), _halved(outlined)
         picture = outlined if len(plain) >= _PLAIN_BELOW else _solidified(plain)
-        levels.append(_packed(picture))
+        levels.append(_packed(picture, bits=16))
     return np.concatenate(levels)
 
 

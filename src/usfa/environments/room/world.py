@@ -94,16 +94,28 @@ def make_world(rules: RoomRules, size: int) -> World:
     )
 
 
+def make_outcome(size: int, features: int) -> Outcome:
+    return Outcome(
+        phi=np.zeros((size, features), np.float32),
+        first=np.ones(size, np.bool_),
+        real=np.ones(size, np.bool_),
+        ended=np.zeros(size, np.bool_),
+        episode_phi=np.full((size, features), np.nan),
+    )
+
+
 def start(world: World, plan: Plan, seeds: Sequence[int]) -> None:
     """Begin an episode in every room; a room depends on its own seed only."""
-    world.random[:] = [np.uint64(seed % 2**64) for seed in seeds]
-    _start_all(world, plan)
+    world.random[:] = [seed % 2**64 for seed in seeds]
+    world.truncated[:] = True
+    rooms, features = world.collected.shape
+    advance(world, plan, np.zeros(rooms, np.int64), make_outcome(rooms, features))
 
 
 # --- random numbers ---
 
 
-@compiled(inline=True)
+@compiled(inner=True)
 def uniform(random: NDArray[np.uint64], room: int) -> float:
     """A number in [0, 1) by SplitMix64 (Steele et al. 2014)."""
     random[room] += np.uint64(0x9E3779B97F4A7C15)
@@ -117,7 +129,7 @@ def uniform(random: NDArray[np.uint64], room: int) -> float:
 # --- walls ---
 
 
-@compiled(inline=True)
+@compiled(inner=True)
 def _clear_of_walls(plan: Plan, x: float, y: float, distance: float) -> bool:
     side = plan.side
     if x < distance or y < distance or x > side - distance or y > side - distance:
@@ -133,7 +145,7 @@ def _clear_of_walls(plan: Plan, x: float, y: float, distance: float) -> bool:
     return True
 
 
-@compiled(inline=True)
+@compiled(inner=True)
 def _pushed_out(plan: Plan, x: float, y: float) -> tuple[float, float]:
     """The agent's disc moved out of each wall that it overlaps, once."""
     radius, n = plan.radius, plan.walls.shape[0]
@@ -149,7 +161,7 @@ def _pushed_out(plan: Plan, x: float, y: float) -> tuple[float, float]:
     return min(max(x, radius), plan.side - radius), min(max(y, radius), plan.side - radius)
 
 
-@compiled(inline=True)
+@compiled(inner=True)
 def move(plan: Plan, pose: NDArray[np.float64], action: int) -> None:
     """One frame: turn, then walk and slide along walls. Where nothing fits, the agent stays."""
     pose[2] = (pose[2] + plan.moves[action, 2]) % (2 * math.pi)
@@ -159,16 +171,18 @@ def move(plan: Plan, pose: NDArray[np.float64], action: int) -> None:
     cos, sin = math.cos(pose[2]), math.sin(pose[2])
     x = pose[0] + forward * cos + right * sin
     y = pose[1] + forward * sin - right * cos
-    for _ in range(3):
-        x, y = _pushed_out(plan, x, y)
-    if _clear_of_walls(plan, x, y, plan.radius - _TOUCH):
-        pose[0], pose[1] = x, y
+    if not _clear_of_walls(plan, x, y, plan.radius):
+        for _ in range(3):
+            x, y = _pushed_out(plan, x, y)
+        if not _clear_of_walls(plan, x, y, plan.radius - _TOUCH):
+            return
+    pose[0], pose[1] = x, y
 
 
 # --- objects ---
 
 
-@compiled(inline=True)
+@compiled(inner=True)
 def _free_place(world: World, plan: Plan, room: int, clearance: float) -> tuple[float, float]:
     """A random free place at least `clearance` from the agent, or the farthest of those tried."""
     low, span = plan.wall_distance, plan.side - 2 * plan.wall_distance
@@ -188,7 +202,7 @@ def _free_place(world: World, plan: Plan, room: int, clearance: float) -> tuple[
     return best_x, best_y
 
 
-@compiled(inline=True)
+@compiled(inner=True)
 def _collect(world: World, plan: Plan, room: int, phi: NDArray[np.float32]) -> None:
     x, y = world.pose[room, 0], world.pose[room, 1]
     for index in range(world.objects.shape[1]):
@@ -206,7 +220,7 @@ def _collect(world: World, plan: Plan, room: int, phi: NDArray[np.float32]) -> N
 # --- episodes ---
 
 
-@compiled(inline=True)
+@compiled(inner=True)
 def _start_one(world: World, plan: Plan, room: int) -> None:
     x, y = _free_place(world, plan, room, 0.0)
     world.pose[room, 0], world.pose[room, 1] = x, y
@@ -216,35 +230,30 @@ def _start_one(world: World, plan: Plan, room: int) -> None:
         x, y = _free_place(world, plan, room, plan.clearance)
         world.objects[room, index, 0], world.objects[room, index, 1] = x, y
     world.steps[room] = 0
-    world.collected[room] = 0.0
-    world.truncated[room] = False
-
-
-@compiled()
-def _start_all(world: World, plan: Plan) -> None:
-    for room in range(len(world.steps)):
-        _start_one(world, plan, room)
 
 
 @compiled()
 def advance(world: World, plan: Plan, action: NDArray[np.int64], outcome: Outcome) -> None:
     """One decision in every room; where the episode was truncated, a new one begins instead."""
-    for room in range(len(world.steps)):
+    # Plain loops over features: assigning to slices would triple the time of compiling.
+    features = outcome.phi.shape[1]
+    for room in range(outcome.phi.shape[0]):
         fresh = world.truncated[room]
-        outcome.phi[room] = 0.0
-        outcome.episode_phi[room] = np.nan
-        outcome.ended[room] = False
         outcome.real[room] = not fresh
         outcome.first[room] = fresh
+        for feature in range(features):
+            outcome.phi[room, feature] = 0.0
         if fresh:
             _start_one(world, plan, room)
-            continue
-        for _ in range(SUBSTEPS):
-            move(plan, world.pose[room], action[room])
-            _collect(world, plan, room, outcome.phi[room])
-        world.steps[room] += 1
-        world.collected[room] += outcome.phi[room]
-        if world.steps[room] >= plan.decisions:
-            world.truncated[room] = True
-            outcome.ended[room] = True
-            outcome.episode_phi[room] = world.collected[room]
+        else:
+            for _ in range(SUBSTEPS):
+                move(plan, world.pose[room], action[room])
+                _collect(world, plan, room, outcome.phi[room])
+            world.steps[room] += 1
+        ended = world.steps[room] >= plan.decisions
+        world.truncated[room] = ended
+        outcome.ended[room] = ended
+        for feature in range(features):
+            before = 0.0 if fresh else world.collected[room, feature]
+            world.collected[room, feature] = before + outcome.phi[room, feature]
+            outcome.episode_phi[room, feature] = world.collected[room, feature] if ended else np.nan
