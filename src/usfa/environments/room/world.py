@@ -135,6 +135,8 @@ def _clear_of_walls(plan: Plan, x: float, y: float, distance: float) -> bool:
     if x < distance or y < distance or x > side - distance or y > side - distance:
         return False
     n = plan.walls.shape[0]
+    if n == 1:
+        return True
     for row in range(max(0, int((y - distance) / plan.cell)), min(n - 1, int((y + distance) / plan.cell)) + 1):
         for column in range(max(0, int((x - distance) / plan.cell)), min(n - 1, int((x + distance) / plan.cell)) + 1):
             if plan.walls[row, column]:
@@ -164,8 +166,9 @@ def _pushed_out(plan: Plan, x: float, y: float) -> tuple[float, float]:
 @compiled(inner=True)
 def move(plan: Plan, pose: NDArray[np.float64], action: int) -> None:
     """One frame: turn, then walk and slide along walls. Where nothing fits, the agent stays."""
-    pose[2] = (pose[2] + plan.moves[action, 2]) % (2 * math.pi)
-    forward, right = plan.moves[action, 0], plan.moves[action, 1]
+    forward, right, turn = plan.moves[action, 0], plan.moves[action, 1], plan.moves[action, 2]
+    if turn != 0:
+        pose[2] = (pose[2] + turn) % (2 * math.pi)
     if forward == 0 and right == 0:
         return
     cos, sin = math.cos(pose[2]), math.sin(pose[2])
