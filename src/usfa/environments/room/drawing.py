@@ -113,9 +113,11 @@ def _level(texels: np.float32) -> int:
 
 
 @compiled(fastmath=True, inner=True)
-def _cast(plan: Plan, x: np.float32, y: np.float32, dx: np.float32, dy: np.float32) -> tuple[np.float32, int]:
+def _cast(
+    walls: NDArray[np.bool_], cell: np.float32, x: np.float32, y: np.float32, dx: np.float32, dy: np.float32
+) -> tuple[np.float32, int]:
     """Depth at which a ray meets a wall, and which way that wall lies: 0 east, 1 north, 2 west, 3 south."""
-    n, cell = plan.walls.shape[0], np.float32(plan.cell)
+    n = walls.shape[0]
     column, row = int(x / cell), int(y / cell)
     step_x, step_y = (1 if dx > 0 else -1), (1 if dy > 0 else -1)
     per_x = np.float32(1) / dx if dx != 0 else _NEVER  # depth for a metre to the east
@@ -131,7 +133,7 @@ def _cast(plan: Plan, x: np.float32, y: np.float32, dx: np.float32, dy: np.float
             depth, side = next_y, 2 - step_y
             row += step_y
             next_y += cell * abs(per_y)
-        if column < 0 or row < 0 or column >= n or row >= n or plan.walls[row, column]:
+        if column < 0 or row < 0 or column >= n or row >= n or walls[row, column]:
             return max(depth, _CLOSEST), side
 
 
@@ -139,11 +141,12 @@ def _cast(plan: Plan, x: np.float32, y: np.float32, dx: np.float32, dy: np.float
 def _measure_walls(height: int, camera: Camera, plan: Plan, view: _View) -> None:
     """Where the wall is in each column, and where its texture begins: all columns first, so that they overlap."""
     x, y, cos, sin = view
+    walls, cell = plan.walls, np.float32(plan.cell)
     horizon, focal = np.float32(0.5 * height), np.float32(camera.focal)
     for column in range(len(camera.slope)):
         slope = camera.slope[column]
         dx, dy = cos + slope * sin, sin - slope * cos
-        depth, side = _cast(plan, x, y, dx, dy)
+        depth, side = _cast(walls, cell, x, y, dx, dy)
         along = (y + depth * dy) if side % 2 == 0 else (x + depth * dx)
         scale = focal / depth
         top, bottom = horizon - _ABOVE_EYE * scale, horizon + _BELOW_EYE * scale
@@ -220,30 +223,32 @@ def _between(a: int, b: int, share: int) -> int:
 
 @compiled(fastmath=True, inner=True)
 def _draw_sprite(
-    image: NDArray[np.uint8], camera: Camera, sprites: NDArray[np.int64], kind: int, aside: np.float32, depth: np.float32
+    image: NDArray[np.uint8],
+    wall_depth: NDArray[np.float32],
+    picture: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+    edges: tuple[np.float32, np.float32, np.float32, np.float32],
+    depth: np.float32,
 ) -> None:
     """An upright picture, sampled between its four nearest texels and laid over what is there."""
     height, width = image.shape[0], image.shape[1]
-    wide, low, high = camera.boxes[kind, 0], camera.boxes[kind, 1], camera.boxes[kind, 2]
-    scale = np.float32(camera.focal) / depth
-    left = np.float32(0.5 * width) + (aside - _HALF * wide) * scale
-    top = np.float32(0.5 * height) - (high - _BELOW_EYE) * scale
-    first_column, last_column = max(0, int(math.ceil(left - _HALF))), min(width, int(math.ceil(left + wide * scale - _HALF)))
-    first_line, last_line = max(0, int(math.ceil(top - _HALF))), min(height, int(math.ceil(top + (high - low) * scale - _HALF)))
+    left, top, wide, high = edges
+    first_column, last_column = max(0, math.ceil(left - _HALF)), min(width, math.ceil(left + wide - _HALF))
+    first_line, last_line = max(0, math.ceil(top - _HALF)), min(height, math.ceil(top + high - _HALF))
     if first_column >= last_column or first_line >= last_line:
         return
-    level = _level(np.float32(_SPRITE) / (wide * scale))
+    level = _level(np.float32(_SPRITE) / wide)
     size = _SPRITE >> level
-    offset, most = camera.sprite_offset[level], ((size - 1) << 16)
+    offset, most = offsets[level], (size - 1) << 16
     # Places in the picture in whole numbers of 2^-16 texels.
-    across, down = np.float32(size << 16) / (wide * scale), np.float32(size << 16) / ((high - low) * scale)
+    across, down = np.float32(size << 16) / wide, np.float32(size << 16) / high
     u = int((np.float32(first_column) + _HALF - left) * across) - 32768
     v_first = int((np.float32(first_line) + _HALF - top) * down) - 32768
     step_u, step_v = int(across), int(down)
     for column in range(first_column, last_column):
         u_inside = min(max(u, 0), most)
         u += step_u
-        if depth >= camera.wall_depth[column]:
+        if depth >= wall_depth[column]:
             continue
         u0, share_u = u_inside >> 16, (u_inside >> 9) & 127
         u1 = min(u0 + 1, size - 1)
@@ -254,8 +259,8 @@ def _draw_sprite(
             v0, share_v = v_inside >> 16, (v_inside >> 9) & 127
             upper = offset + v0 * size
             lower = offset + min(v0 + 1, size - 1) * size
-            a, b = sprites[kind, upper + u0], sprites[kind, upper + u1]
-            c, d = sprites[kind, lower + u0], sprites[kind, lower + u1]
+            a, b = picture[upper + u0], picture[upper + u1]
+            c, d = picture[lower + u0], picture[lower + u1]
             if (a | b | c | d) == 0:
                 continue
             colour = _between(_between(a, b, share_u), _between(c, d, share_u), share_v)
@@ -289,10 +294,16 @@ def _draw_objects(
             place -= 1
         away[place], order[place] = depth, index
         count += 1
+    horizon, middle = np.float32(0.5 * image.shape[0]), np.float32(0.5 * image.shape[1])
     for place in range(count):
-        index = order[place]
+        index, depth = order[place], away[place]
+        kind = plan.types[index]
+        wide, low, high = camera.boxes[kind, 0], camera.boxes[kind, 1], camera.boxes[kind, 2]
         aside = (np.float32(objects[index, 0]) - x) * sin - (np.float32(objects[index, 1]) - y) * cos
-        _draw_sprite(image, camera, sprites, plan.types[index], aside, away[place])
+        scale = np.float32(camera.focal) / depth
+        left, top = middle + (aside - _HALF * wide) * scale, horizon - (high - _BELOW_EYE) * scale
+        edges = (left, top, wide * scale, (high - low) * scale)
+        _draw_sprite(image, camera.wall_depth, sprites[kind], camera.sprite_offset, edges, depth)
 
 
 @compiled(fastmath=True)
