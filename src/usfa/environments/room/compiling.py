@@ -64,5 +64,5 @@ def _private_folder() -> Path | None:
 
 
 def _njit(function: Function, **options: Any) -> Function:
-    made: Function = numba.njit(**options)(function)
+    made: Function = numba.njit(error_model="numpy", **options)(function)
     return made
