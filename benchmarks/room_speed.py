@@ -93,7 +93,8 @@ def miniworld_steps(steps: int = 100) -> Callable[[], int] | None:
 def _environment_steps(env: object, steps: int) -> Callable[[], int]:
     import gymnasium as gym
 
-    assert isinstance(env, gym.Env) and isinstance(env.action_space, gym.spaces.Discrete)
+    assert isinstance(env, gym.Env)
+    assert isinstance(env.action_space, gym.spaces.Discrete)
     actions = np.random.default_rng(0).integers(env.action_space.n, size=steps)
     env.reset(seed=0)
 

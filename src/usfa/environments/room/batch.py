@@ -51,7 +51,11 @@ class RoomBatch:
         frame_stack: int = 1,
         gamma: float = 0.99,
     ) -> None:
-        for name, value, most in (("size", size, 100_000), ("image_size", image_size, 2048), ("frame_stack", frame_stack, 64)):
+        for name, value, most in (
+            ("size", size, 100_000),
+            ("image_size", image_size, 2048),
+            ("frame_stack", frame_stack, 64),
+        ):
             least = 8 if name == "image_size" else 1
             if not least <= value <= most:
                 raise InputError(f"{name} is {value}; expected {least} to {most}.")
@@ -135,4 +139,3 @@ class RoomBatch:
         self._show()
         if self.observation is not self._frame:
             self.observation[:] = state["frames"]
-

@@ -17,12 +17,12 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def compiled(*, fastmath: bool = False, inner: bool = False) -> Callable[[Function], Function]:
-    """`njit` that caches beside the source, else in the home directory, else in a private temporary one, else not at all.
+    """`njit` that caches beside the source, or in the home directory, or in a private temporary one, or not at all.
 
     Args:
         fastmath: floats may be reordered: for pixels, not for the world's rules.
         inner: only compiled functions call it: no entry in the cache, and no doors to Python, which cost most of the
-            time of compiling.
+            time of compiling. A cached function that calls it notices a change of its source only in the same file.
     """
 
     def decorate(function: Function) -> Function:
@@ -40,14 +40,15 @@ def _cached_elsewhere(function: Function, fastmath: bool) -> Function:
     folder = _private_folder()
     if folder is None:
         return _njit(function, fastmath=fastmath, cache=False)
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(folder)
+    config: Any = numba.config
+    before = config.CACHE_DIR
+    config.CACHE_DIR = str(folder)
     try:
         return _njit(function, fastmath=fastmath, no_cfunc_wrapper=True, cache=True)
     except RuntimeError:
         return _njit(function, fastmath=fastmath, cache=False)
     finally:
-        numba.config.CACHE_DIR = before
+        config.CACHE_DIR = before
 
 
 def _private_folder() -> Path | None:

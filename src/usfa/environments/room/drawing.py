@@ -180,9 +180,7 @@ def _draw_walls(image: NDArray[np.uint8], camera: Camera, surfaces: NDArray[np.u
 
 
 @compiled(fastmath=True, inner=True)
-def _draw_planes(
-    image: NDArray[np.uint8], camera: Camera, surfaces: NDArray[np.uint32], view: _View
-) -> None:
+def _draw_planes(image: NDArray[np.uint8], camera: Camera, surfaces: NDArray[np.uint32], view: _View) -> None:
     """Floor and ceiling, row by row: the place seen moves evenly along a row."""
     height, width = image.shape[0], image.shape[1]
     x, y, cos, sin = view

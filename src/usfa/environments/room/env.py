@@ -79,11 +79,11 @@ class Room(gym.Env[Image, np.int64]):
     def step(self, action: int | np.int64) -> tuple[Image, NDArray[np.float32], bool, bool, dict[str, Any]]:
         if not self._ready:
             raise InputError("The episode has not begun, or is over; call reset first.")
-        step = self._batch.step([action])
+        step = self._batch.step(np.array([action]))
         self._ready = not step.ended[0]
         return self._batch.observation[0].copy(), step.phi[0].copy(), False, bool(step.ended[0]), {}
 
-    def render(self) -> Image | None:  # type: ignore[override]
+    def render(self) -> Image | None:
         """The present view, larger than the observation; nothing without a render mode."""
         return self._batch.render(self.render_size)[0] if self.render_mode == "rgb_array" else None
 

@@ -48,9 +48,7 @@ def make_paths(plan: Plan, rooms: int, objects: int) -> Paths:
 
 
 @compiled(inner=True)
-def way_clear(
-    obstacles: NDArray[np.float64], keep: float, x: float, y: float, to_x: float, to_y: float
-) -> bool:
+def way_clear(obstacles: NDArray[np.float64], keep: float, x: float, y: float, to_x: float, to_y: float) -> bool:
     """Whether a straight walk keeps away from all obstacles; one that is left behind does not count."""
     dx, dy = to_x - x, to_y - y
     length = max(dx * dx + dy * dy, 1e-12)
@@ -69,10 +67,14 @@ def way_clear(
 
 @compiled(inner=True)
 def _walls_clear(open_cells: NDArray[np.bool_], spacing: float, x: float, y: float, to_x: float, to_y: float) -> bool:
-    steps = int(math.hypot(to_x - x, to_y - y) / (0.5 * spacing)) + 1
+    """Whether a straight walk stays in open cells; the agent's own may be closed, for it stands beside a wall."""
+    away = math.hypot(to_x - x, to_y - y)
+    steps = int(away / (0.5 * spacing)) + 1
     last = open_cells.shape[0] - 1
     for step in range(1, steps + 1):
         share = step / steps
+        if share * away < 1.5 * spacing:
+            continue
         column = min(max(int((x + share * (to_x - x)) / spacing), 0), last)
         row = min(max(int((y + share * (to_y - y)) / spacing), 0), last)
         if not open_cells[row, column]:
@@ -81,9 +83,7 @@ def _walls_clear(open_cells: NDArray[np.bool_], spacing: float, x: float, y: flo
 
 
 @compiled(inner=True)
-def _spread(
-    field: NDArray[np.float32], spacing: float
-) -> None:
+def _spread(field: NDArray[np.float32], spacing: float) -> None:
     """Shortest distances over the grid from the cells that are 0, by sweeps; cells below 0 are closed."""
     cells = field.shape[0]
     for sweep in range(60):
@@ -157,17 +157,19 @@ def approach(
     end_x, end_y = x + stop * ux, y + stop * uy
     if way_clear(obstacles, keep, x, y, end_x, end_y) and _walls_clear(open_cells, spacing, x, y, end_x, end_y):
         return away, ux, uy
-    cells = field.shape[0]
+    # Where a detour may begin: not next to us if there is a choice, for such places say little about the direction.
     best = NEVER
-    own_row, own_column = int(y / spacing), int(x / spacing)
-    for row in range(max(own_row - _WINDOW, 0), min(own_row + _WINDOW + 1, cells)):
-        for column in range(max(own_column - _WINDOW, 0), min(own_column + _WINDOW + 1, cells)):
-            if field[row, column] < 0 or field[row, column] >= NEVER:
-                continue
-            cx, cy = (column + 0.5) * spacing, (row + 0.5) * spacing
-            leg = math.hypot(cx - x, cy - y)
-            if leg < 1e-6 or leg + field[row, column] + reach >= best:
-                continue
-            if way_clear(obstacles, keep, x, y, cx, cy) and _walls_clear(open_cells, spacing, x, y, cx, cy):
-                best, ux, uy = leg + field[row, column] + reach, (cx - x) / leg, (cy - y) / leg
+    for least in (2.5 * spacing, 1e-6):
+        for row in range(max(int(y / spacing) - _WINDOW, 0), min(int(y / spacing) + _WINDOW + 1, field.shape[0])):
+            for column in range(max(int(x / spacing) - _WINDOW, 0), min(int(x / spacing) + _WINDOW + 1, field.shape[1])):
+                if field[row, column] < 0 or field[row, column] >= NEVER:
+                    continue
+                cx, cy = (column + 0.5) * spacing, (row + 0.5) * spacing
+                leg = math.hypot(cx - x, cy - y)
+                if leg < least or leg + field[row, column] + reach >= best:
+                    continue
+                if way_clear(obstacles, keep, x, y, cx, cy) and _walls_clear(open_cells, spacing, x, y, cx, cy):
+                    best, ux, uy = leg + field[row, column] + reach, (cx - x) / leg, (cy - y) / leg
+        if best < NEVER:
+            break
     return best, ux, uy

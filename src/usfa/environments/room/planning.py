@@ -89,7 +89,15 @@ def _refresh(world: World, plan: Plan, paths: Paths, room: int, values: Floats, 
 
 @compiled(inner=True)
 def _try(
-    world: World, plan: Plan, room: int, action: int, hold: int, values: Floats, discount: float, pose: Floats, taken: NDArray[np.bool_]
+    world: World,
+    plan: Plan,
+    room: int,
+    action: int,
+    hold: int,
+    values: Floats,
+    discount: float,
+    pose: Floats,
+    taken: NDArray[np.bool_],
 ) -> tuple[float, bool]:
     """What an action brings when it is held, by the room's own rules; pose and taken are changed."""
     forward, right, turn = plan.moves[action, 0], plan.moves[action, 1], plan.moves[action, 2]
@@ -131,8 +139,16 @@ def _changed(world: World, paths: Paths, room: int, task: Floats) -> bool:
 
 @compiled(inner=True)
 def _arrivals(
-    world: World, plan: Plan, paths: Paths, times: Floats, room: int, pose: Floats, obstacles: Floats, hindered: bool,
-    chosen: Integers, arrival: Floats,
+    world: World,
+    plan: Plan,
+    paths: Paths,
+    times: Floats,
+    room: int,
+    pose: Floats,
+    obstacles: Floats,
+    hindered: bool,
+    chosen: Integers,
+    arrival: Floats,
 ) -> None:
     """arrival[a] = when the target chosen[a] is collected at the soonest, and the direction in which one sets out."""
     cos, sin = math.cos(pose[2]), math.sin(pose[2])
@@ -141,8 +157,16 @@ def _arrivals(
         length, ux, uy = math.hypot(to_x - pose[0], to_y - pose[1]), 0.0, 0.0
         if hindered:
             length, ux, uy = approach(
-                paths.fields[room, chosen[a]], paths.open_cells, obstacles, plan.reach + _MARGIN, plan.reach,
-                paths.spacing, pose[0], pose[1], to_x, to_y,
+                paths.fields[room, chosen[a]],
+                paths.open_cells,
+                obstacles,
+                plan.reach + _MARGIN,
+                plan.reach,
+                paths.spacing,
+                pose[0],
+                pose[1],
+                to_x,
+                to_y,
             )
         elif length > 0:
             ux, uy = (to_x - pose[0]) / length, (to_y - pose[1]) / length
@@ -224,9 +248,10 @@ def choose(
         taken[:] = False
         _continue(times, between, objects, values, chosen, arrivals[:few, 1:], taken, plan.reach, discount, after)
         highest = -1e9
-        plans = moves * 2 * (1 + (moves * 2 if _crowded(start, obstacles, objects, chosen) else 0))
+        hard = _crowded(start, obstacles, objects, chosen) or (hindered and paths.patience[room] < _GRACE)
+        plans = moves * 2 * (1 + (moves * 2 if hard else 0))
         for number in range(plans):
-            # A plan is an action held once or longer, and, in a crowd, a second one.
+            # A plan is an action held once or longer, and, where it is hard, a second one.
             first, second = number % (2 * moves), number // (2 * moves) - 1
             hold = 1 if first < moves else _HOLD
             pose[0], pose[1], pose[2] = start[0], start[1], start[2]

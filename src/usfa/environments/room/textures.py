@@ -55,7 +55,9 @@ def offset_of(size: int, level: int) -> int:
 def textures() -> Textures:
     walls = [_pyramid(_wall(np.array(colour))) for colour in _WALL_COLOURS]
     surfaces = np.concatenate([*walls, _pyramid(_floor()), _pyramid(_ceiling())])
-    sprites = np.stack([_sprite_pyramid(paint, np.array(kind.colour)) for paint, kind in zip(_PAINTERS, OBJECTS, strict=True)])
+    sprites = np.stack(
+        [_sprite_pyramid(paint, np.array(kind.colour)) for paint, kind in zip(_PAINTERS, OBJECTS, strict=True)]
+    )
     return Textures(surfaces, sprites)
 
 
@@ -188,7 +190,9 @@ def _crate(c: _Canvas, colour: Array) -> None:
     c.fill(c.box(-0.94, -0.94, 0.94, 0.94), colour * 1.25)
     c.fill(c.box(-0.66, -0.66, 0.66, 0.66), colour * 0.62)
     c.fill((abs(c.x - c.y) < 0.22) & c.box(-0.7, -0.7, 0.7, 0.7), colour * 1.25)
-    c.fill((abs(abs(c.x) - 0.66) < 0.03) & (abs(c.y) < 0.66) | (abs(abs(c.y) - 0.66) < 0.03) & (abs(c.x) < 0.66), _BLACK)
+    c.fill(
+        (abs(abs(c.x) - 0.66) < 0.03) & (abs(c.y) < 0.66) | (abs(abs(c.y) - 0.66) < 0.03) & (abs(c.x) < 0.66), _BLACK
+    )
 
 
 def _star(c: _Canvas, colour: Array) -> None:

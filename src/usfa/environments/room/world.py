@@ -17,7 +17,18 @@ from usfa.environments.room.compiling import compiled
 from usfa.environments.room.layout import free_places, wall_cells
 from usfa.environments.room.rules import ACTIONS, RoomRules
 
-__all__ = ["SUBSTEPS", "Outcome", "Plan", "World", "advance", "make_outcome", "make_plan", "make_world", "start", "walk"]
+__all__ = [
+    "SUBSTEPS",
+    "Outcome",
+    "Plan",
+    "World",
+    "advance",
+    "make_outcome",
+    "make_plan",
+    "make_world",
+    "start",
+    "walk",
+]
 
 SUBSTEPS = 4  # frames of 1/60 s that a decision is held for
 _TRIES = 64  # places tried for an object before the farthest is taken
