@@ -1,4 +1,4 @@
-"""The view of a room pixel by pixel, straight from geometry: slow, and nothing shared with the fast one but the paint."""
+"""The view of a room pixel by pixel, straight from geometry: slow, and shares only the paint with the fast one."""
 
 import math
 

@@ -30,6 +30,7 @@ def run_and_check(rules, image_size=10, rooms=20, steps=500):
     batch = RoomBatch(rooms, rules, image_size=image_size)
     walls = wall_cells(rules)
     rng = np.random.default_rng(0)
+    action = np.zeros(rooms, np.int64)
     for step in range(steps):
         # Long runs in one direction reach walls and corners more often than a walk at random.
         action = rng.integers(8, size=rooms) if step % 20 == 0 else np.where(rng.random(rooms) < 0.2, 0, action)
@@ -58,7 +59,9 @@ def test_nothing_is_written_out_of_bounds(tmp_path):
     )
     environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
     here = os.path.dirname(__file__)
-    done = subprocess.run([sys.executable, "-c", code, here], env=environment, capture_output=True, text=True, timeout=200)
+    done = subprocess.run(
+        [sys.executable, "-c", code, here], env=environment, capture_output=True, text=True, timeout=200
+    )
     assert done.stdout.strip() == "checked", done.stderr
 
 

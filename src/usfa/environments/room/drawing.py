@@ -40,6 +40,9 @@ _FLOOR, _CEILING = 4, 5
 _SURFACE_TEXELS = offset_of(_SIZE, SURFACE_LEVELS)
 
 
+# Of a column's wall: its first row, the first row below it; the upper end of its column of the texture, the size of
+# that texture's level; how far down the texture its first row is, and how much farther each row below.
+_TOP, _BOTTOM, _TEXEL, _LEVEL_SIZE, _FROM, _DOWN = range(6)
 _View = tuple[np.float32, np.float32, np.float32, np.float32]  # x, y, cosine and sine of the heading
 
 
@@ -55,12 +58,7 @@ class Camera(NamedTuple):
     boxes: NDArray[np.float32]  # [types, 3]
     # What the functions below leave for each other, for the room being drawn.
     wall_depth: NDArray[np.float32]  # [W]
-    wall_top: NDArray[np.int32]  # [W]  first row of the wall
-    wall_bottom: NDArray[np.int32]  # [W]  first row below the wall
-    wall_texel: NDArray[np.int64]  # [W]  upper end of its column of the texture
-    wall_size: NDArray[np.int64]  # [W]  of the level of that texture
-    wall_from: NDArray[np.int64]  # [W]  how far down the texture the first row is
-    wall_down: NDArray[np.int64]  # [W]  and how much farther each row below
+    wall: NDArray[np.int64]  # [6, W]  see the rows below
     texels: NDArray[np.int32]  # [W]
     order: NDArray[np.int64]  # [K]  objects in view, farthest first
     away: NDArray[np.float32]  # [K]  their depths
@@ -82,12 +80,7 @@ def make_camera(height: int, width: int, objects: int) -> Camera:
         sprite_offset=np.array([offset_of(_SPRITE, level) for level in range(SPRITE_LEVELS)]),
         boxes=BOXES.astype(np.float32),
         wall_depth=np.zeros(width, np.float32),
-        wall_top=np.zeros(width, np.int32),
-        wall_bottom=np.zeros(width, np.int32),
-        wall_texel=np.zeros(width, np.int64),
-        wall_size=np.zeros(width, np.int64),
-        wall_from=np.zeros(width, np.int64),
-        wall_down=np.zeros(width, np.int64),
+        wall=np.zeros((6, width), np.int64),
         texels=np.zeros(width, np.int32),
         order=np.zeros(objects, np.int64),
         away=np.zeros(objects, np.float32),
@@ -138,10 +131,10 @@ def _cast(
 
 
 @compiled(fastmath=True, inner=True)
-def _measure_walls(height: int, camera: Camera, plan: Plan, view: _View) -> None:
+def _measure_walls(height: int, camera: Camera, walls: NDArray[np.bool_], cell: np.float32, view: _View) -> None:
     """Where the wall is in each column, and where its texture begins: all columns first, so that they overlap."""
     x, y, cos, sin = view
-    walls, cell = plan.walls, np.float32(plan.cell)
+    wall, wall_depth = camera.wall, camera.wall_depth
     horizon, focal = np.float32(0.5 * height), np.float32(camera.focal)
     for column in range(len(camera.slope)):
         slope = camera.slope[column]
@@ -156,22 +149,22 @@ def _measure_walls(height: int, camera: Camera, plan: Plan, view: _View) -> None
         size = _SIZE >> level
         # How far down the texture we are, in whole numbers of 2^-16 rows: both round down, so it never passes the end.
         down = int(texels * np.float32(65536 >> level))
-        camera.wall_depth[column] = depth
-        camera.wall_top[column], camera.wall_bottom[column] = first, last
-        camera.wall_size[column] = size
-        camera.wall_texel[column] = (
+        wall_depth[column] = depth
+        wall[_TOP, column], wall[_BOTTOM, column] = first, last
+        wall[_LEVEL_SIZE, column] = size
+        wall[_TEXEL, column] = (
             side * _SURFACE_TEXELS + camera.offset[level] + (int(along * np.float32(size / WALL_TILE)) & (size - 1))
         )
-        camera.wall_from[column] = int((np.float32(first) + _HALF - top) * np.float32(down))
-        camera.wall_down[column] = down
+        wall[_FROM, column] = int((np.float32(first) + _HALF - top) * np.float32(down))
+        wall[_DOWN, column] = down
 
 
 @compiled(fastmath=True, inner=True)
-def _draw_walls(image: NDArray[np.uint8], camera: Camera, surfaces: NDArray[np.uint32]) -> None:
+def _draw_walls(image: NDArray[np.uint8], wall: NDArray[np.int64], surfaces: NDArray[np.uint32]) -> None:
     for column in range(image.shape[1]):
-        texel, size = camera.wall_texel[column], camera.wall_size[column]
-        v, down = camera.wall_from[column], camera.wall_down[column]
-        for line in range(camera.wall_top[column], camera.wall_bottom[column]):
+        texel, size = wall[_TEXEL, column], wall[_LEVEL_SIZE, column]
+        v, down = wall[_FROM, column], wall[_DOWN, column]
+        for line in range(wall[_TOP, column], wall[_BOTTOM, column]):
             colour = surfaces[texel + (v >> 16) * size]
             image[line, column, 0] = colour & 255
             image[line, column, 1] = (colour >> 8) & 255
@@ -184,7 +177,7 @@ def _draw_planes(image: NDArray[np.uint8], camera: Camera, surfaces: NDArray[np.
     """Floor and ceiling, row by row: the place seen moves evenly along a row."""
     height, width = image.shape[0], image.shape[1]
     x, y, cos, sin = view
-    tops, bottoms, texels = camera.wall_top, camera.wall_bottom, camera.texels
+    tops, bottoms, texels = camera.wall[_TOP], camera.wall[_BOTTOM], camera.texels
     lowest_top, highest_bottom = 0, height
     for column in range(width):
         lowest_top, highest_bottom = max(lowest_top, tops[column]), min(highest_bottom, bottoms[column])
@@ -272,7 +265,7 @@ def _draw_sprite(
 def _draw_objects(
     image: NDArray[np.uint8],
     camera: Camera,
-    plan: Plan,
+    types: NDArray[np.int64],
     sprites: NDArray[np.int64],
     view: _View,
     objects: NDArray[np.float64],
@@ -295,7 +288,7 @@ def _draw_objects(
     horizon, middle = np.float32(0.5 * image.shape[0]), np.float32(0.5 * image.shape[1])
     for place in range(count):
         index, depth = order[place], away[place]
-        kind = plan.types[index]
+        kind = types[index]
         wide, low, high = camera.boxes[kind, 0], camera.boxes[kind, 1], camera.boxes[kind, 2]
         aside = (np.float32(objects[index, 0]) - x) * sin - (np.float32(objects[index, 1]) - y) * cos
         scale = np.float32(camera.focal) / depth
@@ -311,7 +304,7 @@ def draw(world: World, plan: Plan, camera: Camera, textures: Textures, images: N
         image, heading = images[room], world.pose[room, 2]
         x, y = np.float32(world.pose[room, 0]), np.float32(world.pose[room, 1])
         view = (x, y, np.float32(math.cos(heading)), np.float32(math.sin(heading)))
-        _measure_walls(images.shape[1], camera, plan, view)
-        _draw_walls(image, camera, textures.surfaces)
+        _measure_walls(images.shape[1], camera, plan.walls, np.float32(plan.cell), view)
+        _draw_walls(image, camera.wall, textures.surfaces)
         _draw_planes(image, camera, textures.surfaces, view)
-        _draw_objects(image, camera, plan, textures.sprites, view, world.objects[room], world.alive[room])
+        _draw_objects(image, camera, plan.types, textures.sprites, view, world.objects[room], world.alive[room])

@@ -161,7 +161,9 @@ def approach(
     best = NEVER
     for least in (2.5 * spacing, 1e-6):
         for row in range(max(int(y / spacing) - _WINDOW, 0), min(int(y / spacing) + _WINDOW + 1, field.shape[0])):
-            for column in range(max(int(x / spacing) - _WINDOW, 0), min(int(x / spacing) + _WINDOW + 1, field.shape[1])):
+            for column in range(
+                max(int(x / spacing) - _WINDOW, 0), min(int(x / spacing) + _WINDOW + 1, field.shape[1])
+            ):
                 if field[row, column] < 0 or field[row, column] >= NEVER:
                     continue
                 cx, cy = (column + 0.5) * spacing, (row + 0.5) * spacing

@@ -17,7 +17,7 @@ from usfa.environments.room.rules import OBJECTS
 
 __all__ = ["BOXES", "SPRITE_LEVELS", "SURFACE_LEVELS", "Textures", "offset_of", "textures"]
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating]
 
 SURFACE_LEVELS = 7  # 64 texels down to 1
 SPRITE_LEVELS = 7  # 128 texels down to 2
@@ -28,7 +28,7 @@ BOXES: NDArray[np.float64] = np.array(
     [
         [1.00, 0.00, 1.00],  # tv
         [0.80, 0.00, 0.80],  # ball
-        [1.10, 0.00, 0.70],  # hat
+        [1.10, 0.00, 0.80],  # hat
         [0.80, 0.25, 1.85],  # balloon
         [0.85, 0.00, 1.10],  # cone
         [0.85, 0.00, 0.85],  # crate
@@ -74,8 +74,7 @@ def _pyramid(picture: Array) -> NDArray[np.uint32]:
 
 
 def _halved(picture: Array) -> Array:
-    n = len(picture) // 2
-    return picture.reshape(n, 2, n, 2, -1).mean(axis=(1, 3))
+    return (picture[::2, ::2] + picture[1::2, ::2] + picture[::2, 1::2] + picture[1::2, 1::2]) / 4
 
 
 def _packed(picture: Array, bits: int) -> NDArray[np.int64]:
@@ -127,7 +126,7 @@ class _Canvas:
     def __init__(self, size: int) -> None:
         ticks = (np.arange(size) + 0.5) * 2 / size - 1
         self.x, self.y = np.meshgrid(ticks, -ticks)
-        self.colour = np.zeros((size, size, 3))
+        self.colour = np.zeros((size, size, 3), np.float32)
         self.solid = np.zeros((size, size), np.bool_)
 
     def fill(self, where: NDArray[np.bool_], colour: Array) -> None:
@@ -231,7 +230,9 @@ def _sprite_pyramid(paint: Callable[[_Canvas, Array], None], colour: Array) -> N
 
 
 def _premultiplied(colour: Array, solid: NDArray[np.bool_]) -> Array:
-    return np.concatenate([colour, np.full((*solid.shape, 1), 255.0)], axis=-1) * solid[..., None]
+    picture = np.zeros((*solid.shape, 4), np.float32)
+    picture[solid, :3], picture[solid, 3] = colour[solid], 255
+    return picture
 
 
 def _solidified(picture: Array) -> Array:
