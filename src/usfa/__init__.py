@@ -3,14 +3,23 @@
 agent = usfa.load("trip")                      # a shipped agent, or any run directory
 policy = agent.policy(task=[0.7, 0.7])         # any real vector, negative entries included
 action = policy(observation)
+
+What needs torch is imported when it is first asked for, so that an environment alone starts at once.
 """
 
-from usfa.agents import Policy, TrainedAgent
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from usfa.errors import InputError
-from usfa.evaluation import evaluate
-from usfa.experiments import TrainConfig, load, preset, train
-from usfa.functional import infer_task
 from usfa.version import __version__
+
+if TYPE_CHECKING:
+    from usfa.agents import Policy, TrainedAgent
+    from usfa.evaluation import evaluate
+    from usfa.experiments import TrainConfig, load, preset, train
+    from usfa.functional import infer_task
 
 __all__ = [
     "InputError",
@@ -24,3 +33,24 @@ __all__ = [
     "preset",
     "train",
 ]
+
+_LATER = {
+    "Policy": "agents",
+    "TrainConfig": "experiments",
+    "TrainedAgent": "agents",
+    "evaluate": "evaluation",
+    "infer_task": "functional",
+    "load": "experiments",
+    "preset": "experiments",
+    "train": "experiments",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

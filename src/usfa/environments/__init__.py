@@ -1,11 +1,22 @@
-"""Environments with a vector reward φ, and a batch of them stepped in one process."""
+"""Environments with a vector reward φ, and a batch of them stepped in one process.
+
+Each is imported when it is first asked for: the room needs no torch, the tables no compiler.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from usfa.environments.batch import Environment, EnvironmentBatch, Step
-from usfa.environments.one_state import OneState, one_state_mdp
 from usfa.environments.registry import ENVIRONMENTS, check_trusted, make
 from usfa.environments.spaces import ObservationSpec, action_count, feature_count
-from usfa.environments.tabular import TabularEnv
-from usfa.environments.trip import Trip, trip_mdp
+
+if TYPE_CHECKING:
+    from usfa.environments.one_state import OneState, one_state_mdp
+    from usfa.environments.room import Room, RoomBatch, RoomRules
+    from usfa.environments.tabular import TabularEnv
+    from usfa.environments.trip import Trip, trip_mdp
 
 __all__ = [
     "ENVIRONMENTS",
@@ -13,6 +24,9 @@ __all__ = [
     "EnvironmentBatch",
     "ObservationSpec",
     "OneState",
+    "Room",
+    "RoomBatch",
+    "RoomRules",
     "Step",
     "TabularEnv",
     "Trip",
@@ -23,3 +37,20 @@ __all__ = [
     "one_state_mdp",
     "trip_mdp",
 ]
+
+_LATER = {
+    "OneState": "one_state",
+    "Room": "room",
+    "RoomBatch": "room",
+    "RoomRules": "room",
+    "TabularEnv": "tabular",
+    "Trip": "trip",
+    "one_state_mdp": "one_state",
+    "trip_mdp": "trip",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)

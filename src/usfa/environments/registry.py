@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,8 +11,6 @@ from typing import Any
 
 import gymnasium as gym
 
-from usfa.environments.one_state import OneState
-from usfa.environments.trip import Trip
 from usfa.errors import InputError, unknown_name
 
 __all__ = ["ENVIRONMENTS", "check_trusted", "make"]
@@ -19,13 +18,26 @@ __all__ = ["ENVIRONMENTS", "check_trusted", "make"]
 
 @dataclass(frozen=True)
 class _Entry:
-    create: Callable[..., gym.Env[Any, Any]]
+    where: str  # "module:class" below usfa.environments, imported when it is made
     about: str
+
+    @property
+    def create(self) -> Callable[..., gym.Env[Any, Any]]:
+        module, _, name = self.where.partition(":")
+        found: Callable[..., gym.Env[Any, Any]] = getattr(importlib.import_module(f"usfa.environments.{module}"), name)
+        return found
 
 
 ENVIRONMENTS: dict[str, _Entry] = {
-    "trip": _Entry(Trip, "Trip MDP (Section 4.1): coffee and food, 2 states, D=2; arguments places, exploration_cost"),
-    "one-state": _Entry(OneState, "one-state MDP (Appendix A): stay or leave, D=1; argument gamma"),
+    "trip": _Entry(
+        "trip:Trip", "Trip MDP (Section 4.1): coffee and food, 2 states, D=2; arguments places, exploration_cost"
+    ),
+    "one-state": _Entry("one_state:OneState", "one-state MDP (Appendix A): stay or leave, D=1; argument gamma"),
+    "room": _Entry(
+        "room:Room",
+        "first-person room (Section 4.2): TVs, balls, hats and balloons, 84×84 pixels, D=4; arguments image_size, "
+        "types, objects_per_type, side, layout, respawn, decisions, frame_stack",
+    ),
 }
 """The environments that come with the library, by the name that the command line uses."""
 
