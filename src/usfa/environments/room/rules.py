@@ -89,8 +89,33 @@ class RoomRules:
                 raise InputError(f"{name} is {getattr(self, name)}; expected at least 1.")
         if not 4 <= self.side <= 100:
             raise InputError(f"side is {self.side}; expected 4 to 100 metres.")
+        for name in ("speed", "turn", "agent_radius", "reach"):
+            if not 0 < getattr(self, name) <= 2:
+                raise InputError(f"{name} is {getattr(self, name)}; expected a number above 0, at most 2.")
+        if not 0 <= self.clearance <= self.side:
+            raise InputError(f"clearance is {self.clearance}; expected 0 to {self.side} metres, the side of the room.")
+        if not self.agent_radius <= self.wall_distance <= self.side / 4:
+            raise InputError(
+                f"wall_distance is {self.wall_distance}; expected {self.agent_radius} metres, the agent's radius, "
+                f"to {self.side / 4}, a quarter of the room."
+            )
+        if self.layout is not None:
+            _check_layout(self.layout)
 
     @property
     def objects(self) -> int:
         """How many objects lie in the room."""
         return self.types * self.objects_per_type
+
+
+def _check_layout(layout: str) -> None:
+    lines = layout.split()
+    for number, line in enumerate(lines, 1):
+        if len(line) != len(lines):
+            raise InputError(
+                f"Line {number} of the layout has {len(line)} cells; expected {len(lines)}, as many as there are lines."
+            )
+        if set(line) - {"#", "."}:
+            raise InputError(f"Line {number} of the layout is {line!r}; expected only '#' for wall and '.' for floor.")
+    if "." not in layout:
+        raise InputError("The layout has no floor; expected at least one '.'.")

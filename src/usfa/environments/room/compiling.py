@@ -1,0 +1,68 @@
+"""numba's compiler with a cache that is never a reason to fail."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+
+__all__ = ["compiled"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def compiled(*, fastmath: bool = False, inner: bool = False) -> Callable[[Function], Function]:
+    """`njit` that caches beside the source, else in the home directory, else in a private temporary one, else not at all.
+
+    Args:
+        fastmath: floats may be reordered: for pixels, not for the world's rules.
+        inner: only compiled functions call it: no entry in the cache, and no doors to Python, which cost most of the
+            time of compiling.
+    """
+
+    def decorate(function: Function) -> Function:
+        if inner:
+            return _njit(function, fastmath=fastmath, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+        try:
+            return _njit(function, fastmath=fastmath, no_cfunc_wrapper=True, cache=True)
+        except RuntimeError:  # "cannot cache function: no locator available"
+            return _cached_elsewhere(function, fastmath)
+
+    return decorate
+
+
+def _cached_elsewhere(function: Function, fastmath: bool) -> Function:
+    folder = _private_folder()
+    if folder is None:
+        return _njit(function, fastmath=fastmath, cache=False)
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(folder)
+    try:
+        return _njit(function, fastmath=fastmath, no_cfunc_wrapper=True, cache=True)
+    except RuntimeError:
+        return _njit(function, fastmath=fastmath, cache=False)
+    finally:
+        numba.config.CACHE_DIR = before
+
+
+def _private_folder() -> Path | None:
+    """A temporary folder that only we can write to: cached code is run, so nobody else may leave some for us."""
+    user = os.getuid() if hasattr(os, "getuid") else 0
+    try:
+        folder = Path(tempfile.gettempdir()) / f"usfa-numba-{user}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError:
+        return None
+    private = stat.S_ISDIR(found.st_mode) and not found.st_mode & 0o022 and getattr(found, "st_uid", user) == user
+    return folder if private else None
+
+
+def _njit(function: Function, **options: Any) -> Function:
+    made: Function = numba.njit(**options)(function)
+    return made

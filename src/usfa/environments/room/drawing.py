@@ -1,0 +1,284 @@
+"""The view of every room, drawn by casting a ray per column; float32, one core, no copies.
+
+A camera stands EYE metres above the floor and looks level. A ray is forward + slope · right, so that its parameter is
+the depth of the wall it hits. Walls are columns of a texture, floor and ceiling are rows of one depth each, objects are
+upright pictures that face the camera, the nearest drawn last.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usfa.environments.room.compiling import compiled
+from usfa.environments.room.textures import (
+    BOXES,
+    SPRITE_LEVELS,
+    SURFACE_LEVELS,
+    Textures,
+    offset_of,
+)
+from usfa.environments.room.world import Plan, World
+
+__all__ = ["CEILING", "EYE", "FIELD_OF_VIEW", "Camera", "draw", "make_camera", "surface_level"]
+
+EYE = 0.9  # metres above the floor
+CEILING = 2.4
+FIELD_OF_VIEW = math.radians(80)
+WALL_TILE, FLOOR_TILE = 2.4, 2.0  # metres that a texture spans
+NEAR = 0.2  # objects closer than this are not drawn
+_SIZE, _SPRITE = 64, 128
+_FAR = 1e4
+_CLOSEST = np.float32(1e-3)
+_NEVER = np.float32(1e30)
+_HALF = np.float32(0.5)
+_BELOW_EYE, _ABOVE_EYE = np.float32(EYE), np.float32(CEILING - EYE)
+_FLOOR, _CEILING = 4, 5
+
+
+class Camera(NamedTuple):
+    """What depends on the size of the image only."""
+
+    focal: float  # pixels
+    slope: NDArray[np.float32]  # [W]  metres to the right per metre of depth
+    depth: NDArray[np.float32]  # [H]  of the floor or the ceiling in this row
+    level: NDArray[np.int64]  # [H]  of their textures' pyramids
+    offset: NDArray[np.int64]  # [levels]  where each begins
+    sprite_offset: NDArray[np.int64]  # [levels]
+    boxes: NDArray[np.float32]  # [types, 3]
+    # What the functions below leave for each other, for the room being drawn.
+    wall_depth: NDArray[np.float32]  # [W]
+    wall_top: NDArray[np.int32]  # [W]  first row of the wall
+    wall_bottom: NDArray[np.int32]  # [W]  first row below the wall
+    texels: NDArray[np.int32]  # [W]
+    order: NDArray[np.int64]  # [K]  objects in view, farthest first
+    away: NDArray[np.float64]  # [K]  their depths
+
+
+def make_camera(height: int, width: int, objects: int) -> Camera:
+    focal = width / 2 / math.tan(FIELD_OF_VIEW / 2)
+    below = np.arange(height) + 0.5 - height / 2  # pixels below the horizon
+    elevation = np.where(below > 0, EYE, CEILING - EYE)
+    depth = np.minimum(elevation * focal / np.maximum(abs(below), 1e-9), _FAR)
+    # A pixel spans depth / focal metres sideways and depth² / (elevation · focal) forward: their geometric mean.
+    footprint = depth**1.5 / (focal * np.sqrt(elevation)) * _SIZE / FLOOR_TILE
+    return Camera(
+        focal=float(focal),
+        slope=((np.arange(width) + 0.5 - width / 2) / focal).astype(np.float32),
+        depth=depth.astype(np.float32),
+        level=np.array([surface_level(texels) for texels in footprint]),
+        offset=np.array([offset_of(_SIZE, level) for level in range(SURFACE_LEVELS)]),
+        sprite_offset=np.array([offset_of(_SPRITE, level) for level in range(SPRITE_LEVELS)]),
+        boxes=BOXES.astype(np.float32),
+        wall_depth=np.zeros(width, np.float32),
+        wall_top=np.zeros(width, np.int32),
+        wall_bottom=np.zeros(width, np.int32),
+        texels=np.zeros(width, np.int32),
+        order=np.zeros(objects, np.int64),
+        away=np.zeros(objects),
+    )
+
+
+def surface_level(texels: float) -> int:
+    """The level of a pyramid whose texels are about as large as a pixel that spans so many of level 0."""
+    return int(np.clip(np.floor(np.log2(max(texels, 1e-9)) + 0.5), 0, SURFACE_LEVELS - 1))
+
+
+@compiled(fastmath=True, inner=True)
+def _level(texels: np.float32, levels: int) -> int:
+    level = 0
+    while texels > np.float32(1.4142135) and level < levels - 1:
+        texels *= np.float32(0.5)
+        level += 1
+    return level
+
+
+@compiled(fastmath=True, inner=True)
+def _cast(plan: Plan, x: np.float32, y: np.float32, dx: np.float32, dy: np.float32) -> tuple[np.float32, int]:
+    """Depth at which a ray meets a wall, and which way that wall lies: 0 east, 1 north, 2 west, 3 south."""
+    n, cell = plan.walls.shape[0], np.float32(plan.cell)
+    column, row = int(x / cell), int(y / cell)
+    step_x, step_y = (1 if dx > 0 else -1), (1 if dy > 0 else -1)
+    per_x = np.float32(1) / dx if dx != 0 else _NEVER  # depth for a metre to the east
+    per_y = np.float32(1) / dy if dy != 0 else _NEVER
+    next_x = (np.float32(column + (dx > 0)) * cell - x) * per_x
+    next_y = (np.float32(row + (dy > 0)) * cell - y) * per_y
+    while True:
+        if next_x < next_y:
+            depth, side = next_x, 1 - step_x
+            column += step_x
+            next_x += cell * abs(per_x)
+        else:
+            depth, side = next_y, 2 - step_y
+            row += step_y
+            next_y += cell * abs(per_y)
+        if column < 0 or row < 0 or column >= n or row >= n or plan.walls[row, column]:
+            return max(depth, _CLOSEST), side
+
+
+@compiled(fastmath=True, inner=True)
+def _draw_walls(
+    image: NDArray[np.uint8], camera: Camera, plan: Plan, surfaces: NDArray[np.uint32], pose: NDArray[np.float64]
+) -> None:
+    height, width = image.shape[0], image.shape[1]
+    x, y = np.float32(pose[0]), np.float32(pose[1])
+    cos, sin = np.float32(math.cos(pose[2])), np.float32(math.sin(pose[2]))
+    horizon, focal = np.float32(0.5 * height), np.float32(camera.focal)
+    for column in range(width):
+        slope = camera.slope[column]
+        dx, dy = cos + slope * sin, sin - slope * cos
+        depth, side = _cast(plan, x, y, dx, dy)
+        camera.wall_depth[column] = depth
+        along = (y + depth * dy) if side % 2 == 0 else (x + depth * dx)
+        scale = focal / depth
+        top, bottom = horizon - _ABOVE_EYE * scale, horizon + _BELOW_EYE * scale
+        first, last = max(0, int(math.ceil(top - _HALF))), min(height, int(math.ceil(bottom - _HALF)))
+        camera.wall_top[column], camera.wall_bottom[column] = first, last
+        texels_per_pixel = depth * np.float32(_SIZE / WALL_TILE) / focal
+        level = _level(texels_per_pixel, SURFACE_LEVELS)
+        size = _SIZE >> level
+        texel = camera.offset[level] + (int(along * np.float32(size / WALL_TILE)) & (size - 1))
+        # How far down the texture we are, in whole numbers of 2^-16 rows: both round down, so it never passes the end.
+        down = int(texels_per_pixel * np.float32(65536 >> level))
+        v = int((np.float32(first) + _HALF - top) * np.float32(down))
+        for line in range(first, last):
+            colour = surfaces[side, texel + (v >> 16) * size]
+            image[line, column, 0] = colour & 255
+            image[line, column, 1] = (colour >> 8) & 255
+            image[line, column, 2] = (colour >> 16) & 255
+            v += down
+
+
+@compiled(fastmath=True, inner=True)
+def _draw_planes(
+    image: NDArray[np.uint8],
+    camera: Camera,
+    surfaces: NDArray[np.uint32],
+    pose: NDArray[np.float64],
+) -> None:
+    """Floor and ceiling, row by row: the place seen moves evenly along a row."""
+    height, width = image.shape[0], image.shape[1]
+    cos, sin = math.cos(pose[2]), math.sin(pose[2])
+    tops, bottoms, texels = camera.wall_top, camera.wall_bottom, camera.texels
+    lowest_top, highest_bottom = 0, height
+    for column in range(width):
+        lowest_top, highest_bottom = max(lowest_top, tops[column]), min(highest_bottom, bottoms[column])
+    for line in range(height):
+        if lowest_top <= line < highest_bottom:
+            continue
+        floor = 2 * line >= height
+        texture = surfaces[_FLOOR] if floor else surfaces[_CEILING]
+        level = camera.level[line]
+        size = _SIZE >> level
+        mask, bits, offset = np.int32(size - 1), np.int32(6 - level), np.int32(camera.offset[level])
+        scale = size / FLOOR_TILE
+        depth = camera.depth[line]
+        x0, x1 = np.float32((pose[0] + depth * cos) * scale), np.float32(depth * sin * scale)
+        y0, y1 = np.float32((pose[1] + depth * sin) * scale), np.float32(-depth * cos * scale)
+        for column in range(width):
+            slope = camera.slope[column]
+            u = np.int32(x0 + slope * x1) & mask
+            v = np.int32(y0 + slope * y1) & mask
+            texels[column] = offset + (v << bits) + u
+        for column in range(width):
+            if (floor and line >= bottoms[column]) or (not floor and line < tops[column]):
+                colour = texture[texels[column]]
+                image[line, column, 0] = colour & 255
+                image[line, column, 1] = (colour >> 8) & 255
+                image[line, column, 2] = (colour >> 16) & 255
+
+
+@compiled(inner=True)
+def _between(a: int, b: int, share: int) -> int:
+    """Four channels at once: (1 - share) · a + share · b, share in 128ths; a channel has 16 bits and uses 8."""
+    return ((a * (128 - share) + b * share) >> 7) & 0x00FF00FF00FF00FF
+
+
+@compiled(fastmath=True, inner=True)
+def _draw_sprite(
+    image: NDArray[np.uint8], camera: Camera, sprites: NDArray[np.int64], kind: int, aside: float, depth: float
+) -> None:
+    """An upright picture, sampled between its four nearest texels and laid over what is there."""
+    height, width = image.shape[0], image.shape[1]
+    wide, low, high = camera.boxes[kind, 0], camera.boxes[kind, 1], camera.boxes[kind, 2]
+    scale = np.float32(camera.focal / depth)
+    left = np.float32(0.5 * width) + (np.float32(aside) - _HALF * wide) * scale
+    top = np.float32(0.5 * height) - (high - _BELOW_EYE) * scale
+    first_column, last_column = max(0, int(math.ceil(left - _HALF))), min(width, int(math.ceil(left + wide * scale - _HALF)))
+    first_line, last_line = max(0, int(math.ceil(top - _HALF))), min(height, int(math.ceil(top + (high - low) * scale - _HALF)))
+    if first_column >= last_column or first_line >= last_line:
+        return
+    level = _level(np.float32(_SPRITE) / (wide * scale), SPRITE_LEVELS)
+    size = _SPRITE >> level
+    offset, most = camera.sprite_offset[level], ((size - 1) << 16)
+    # Places in the picture in whole numbers of 2^-16 texels.
+    across, down = np.float32(size << 16) / (wide * scale), np.float32(size << 16) / ((high - low) * scale)
+    u = int((np.float32(first_column) + _HALF - left) * across) - 32768
+    v_first = int((np.float32(first_line) + _HALF - top) * down) - 32768
+    step_u, step_v = int(across), int(down)
+    for column in range(first_column, last_column):
+        u_inside = min(max(u, 0), most)
+        u += step_u
+        if depth >= camera.wall_depth[column]:
+            continue
+        u0, share_u = u_inside >> 16, (u_inside >> 9) & 127
+        u1 = min(u0 + 1, size - 1)
+        v = v_first
+        for line in range(first_line, last_line):
+            v_inside = min(max(v, 0), most)
+            v += step_v
+            v0, share_v = v_inside >> 16, (v_inside >> 9) & 127
+            upper = offset + v0 * size
+            lower = offset + min(v0 + 1, size - 1) * size
+            a, b = sprites[kind, upper + u0], sprites[kind, upper + u1]
+            c, d = sprites[kind, lower + u0], sprites[kind, lower + u1]
+            if (a | b | c | d) == 0:
+                continue
+            colour = _between(_between(a, b, share_u), _between(c, d, share_u), share_v)
+            behind = 255 - (colour >> 48)
+            for channel in range(3):
+                under = (image[line, column, channel] * behind * 257) >> 16
+                image[line, column, channel] = min(((colour >> (16 * channel)) & 255) + under, 255)
+
+
+@compiled(fastmath=True, inner=True)
+def _draw_objects(
+    image: NDArray[np.uint8],
+    camera: Camera,
+    plan: Plan,
+    sprites: NDArray[np.int64],
+    pose: NDArray[np.float64],
+    objects: NDArray[np.float64],
+    alive: NDArray[np.bool_],
+) -> None:
+    cos, sin = math.cos(pose[2]), math.sin(pose[2])
+    order, away, reach = camera.order, camera.away, abs(camera.slope[0])
+    count = 0
+    for index in range(objects.shape[0]):
+        dx, dy = objects[index, 0] - pose[0], objects[index, 1] - pose[1]
+        depth = dx * cos + dy * sin
+        if not alive[index] or depth < NEAR or abs(dx * sin - dy * cos) > depth * reach + 1.0:
+            continue
+        place = count
+        while place > 0 and away[place - 1] < depth:  # farthest first
+            away[place], order[place] = away[place - 1], order[place - 1]
+            place -= 1
+        away[place], order[place] = depth, index
+        count += 1
+    for place in range(count):
+        index = order[place]
+        aside = (objects[index, 0] - pose[0]) * sin - (objects[index, 1] - pose[1]) * cos
+        _draw_sprite(image, camera, sprites, plan.types[index], aside, away[place])
+
+
+@compiled(fastmath=True)
+def draw(world: World, plan: Plan, camera: Camera, textures: Textures, images: NDArray[np.uint8]) -> None:
+    """The view of each room into images [B, H, W, 3]."""
+    for room in range(images.shape[0]):
+        image, pose = images[room], world.pose[room]
+        _draw_walls(image, camera, plan, textures.surfaces, pose)
+        _draw_planes(image, camera, textures.surfaces, pose)
+        _draw_objects(image, camera, plan, textures.sprites, pose, world.objects[room], world.alive[room])

@@ -1,0 +1,259 @@
+"""B rooms as arrays, and the rules that move them: the same code for one room and for thousands.
+
+The floor spans [0, side]², x to the east and y to the north; a heading of 0 looks east and grows counter-clockwise.
+Every room has its own random numbers (SplitMix64), so it does not depend on its neighbours.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usfa.environments.room.compiling import compiled
+from usfa.environments.room.layout import free_places, wall_cells
+from usfa.environments.room.rules import ACTIONS, RoomRules
+
+__all__ = ["SUBSTEPS", "Outcome", "Plan", "World", "advance", "make_plan", "make_world", "move", "start", "uniform"]
+
+SUBSTEPS = 4  # frames of 1/60 s that a decision is held for
+_TRIES = 64  # places tried for an object before the farthest is taken
+_TOUCH = 1e-9  # metres of overlap that are rounding
+
+
+class Plan(NamedTuple):
+    """What never changes: the rules as numbers and arrays."""
+
+    walls: NDArray[np.bool_]  # [n, n]  [y, x] from the south-west
+    places: NDArray[np.float64]  # [P, 2]  some places where objects may lie
+    moves: NDArray[np.float64]  # [A, 3]  metres forward, metres to the right, radians to the left, per frame
+    types: NDArray[np.int64]  # [K]     the type of each object
+    side: float
+    cell: float
+    radius: float
+    reach: float
+    clearance: float
+    wall_distance: float
+    decisions: int
+    respawn: bool
+
+
+class World(NamedTuple):
+    """What changes: everything that the next frame depends on."""
+
+    pose: NDArray[np.float64]  # [B, 3]     x, y, heading
+    objects: NDArray[np.float64]  # [B, K, 2]
+    alive: NDArray[np.bool_]  # [B, K]     False once collected, in a room where objects do not come back
+    steps: NDArray[np.int64]  # [B]        decisions since the episode began
+    random: NDArray[np.uint64]  # [B]
+    collected: NDArray[np.float64]  # [B, D]     Σφ of the episode
+    truncated: NDArray[np.bool_]  # [B]        the last observation is shown; the next step only resets
+
+
+class Outcome(NamedTuple):
+    """What a step brought, written in place."""
+
+    phi: NDArray[np.float32]  # [B, D]
+    first: NDArray[np.bool_]  # [B]
+    real: NDArray[np.bool_]  # [B]
+    ended: NDArray[np.bool_]  # [B]
+    episode_phi: NDArray[np.float64]  # [B, D]  NaN where no episode ended
+
+
+def make_plan(rules: RoomRules) -> Plan:
+    walls = wall_cells(rules)
+    moves = [[a.forward * rules.speed, a.strafe * rules.speed, a.turn * rules.turn] for a in ACTIONS]
+    return Plan(
+        walls=walls,
+        places=free_places(rules, walls),
+        moves=np.array(moves) / SUBSTEPS,
+        types=np.repeat(np.arange(rules.types), rules.objects_per_type),
+        side=float(rules.side),
+        cell=rules.side / len(walls),
+        radius=float(rules.agent_radius),
+        reach=float(rules.reach),
+        clearance=float(rules.clearance),
+        wall_distance=float(rules.wall_distance),
+        decisions=int(rules.decisions),
+        respawn=bool(rules.respawn),
+    )
+
+
+def make_world(rules: RoomRules, size: int) -> World:
+    return World(
+        pose=np.zeros((size, 3)),
+        objects=np.zeros((size, rules.objects, 2)),
+        alive=np.ones((size, rules.objects), np.bool_),
+        steps=np.zeros(size, np.int64),
+        random=np.zeros(size, np.uint64),
+        collected=np.zeros((size, rules.types)),
+        truncated=np.zeros(size, np.bool_),
+    )
+
+
+def make_outcome(size: int, features: int) -> Outcome:
+    return Outcome(
+        phi=np.zeros((size, features), np.float32),
+        first=np.ones(size, np.bool_),
+        real=np.ones(size, np.bool_),
+        ended=np.zeros(size, np.bool_),
+        episode_phi=np.full((size, features), np.nan),
+    )
+
+
+def start(world: World, plan: Plan, seeds: Sequence[int]) -> None:
+    """Begin an episode in every room; a room depends on its own seed only."""
+    world.random[:] = [seed % 2**64 for seed in seeds]
+    world.truncated[:] = True
+    rooms, features = world.collected.shape
+    advance(world, plan, np.zeros(rooms, np.int64), make_outcome(rooms, features))
+
+
+# --- random numbers ---
+
+
+@compiled(inner=True)
+def uniform(random: NDArray[np.uint64], room: int) -> float:
+    """A number in [0, 1) by SplitMix64 (Steele et al. 2014)."""
+    random[room] += np.uint64(0x9E3779B97F4A7C15)
+    z = random[room]
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = z ^ (z >> np.uint64(31))
+    return float(np.int64(z >> np.uint64(11))) * (1.0 / 9007199254740992.0)
+
+
+# --- walls ---
+
+
+@compiled(inner=True)
+def _clear_of_walls(plan: Plan, x: float, y: float, distance: float) -> bool:
+    side = plan.side
+    if x < distance or y < distance or x > side - distance or y > side - distance:
+        return False
+    n = plan.walls.shape[0]
+    for row in range(max(0, int((y - distance) / plan.cell)), min(n - 1, int((y + distance) / plan.cell)) + 1):
+        for column in range(max(0, int((x - distance) / plan.cell)), min(n - 1, int((x + distance) / plan.cell)) + 1):
+            if plan.walls[row, column]:
+                dx = x - min(max(x, column * plan.cell), (column + 1) * plan.cell)
+                dy = y - min(max(y, row * plan.cell), (row + 1) * plan.cell)
+                if dx * dx + dy * dy < distance * distance:
+                    return False
+    return True
+
+
+@compiled(inner=True)
+def _pushed_out(plan: Plan, x: float, y: float) -> tuple[float, float]:
+    """The agent's disc moved out of each wall that it overlaps, once."""
+    radius, n = plan.radius, plan.walls.shape[0]
+    for row in range(max(0, int((y - radius) / plan.cell)), min(n - 1, int((y + radius) / plan.cell)) + 1):
+        for column in range(max(0, int((x - radius) / plan.cell)), min(n - 1, int((x + radius) / plan.cell)) + 1):
+            if plan.walls[row, column]:
+                dx = x - min(max(x, column * plan.cell), (column + 1) * plan.cell)
+                dy = y - min(max(y, row * plan.cell), (row + 1) * plan.cell)
+                distance = math.sqrt(dx * dx + dy * dy)
+                if 0 < distance < radius:
+                    x += dx * (radius / distance - 1)
+                    y += dy * (radius / distance - 1)
+    return min(max(x, radius), plan.side - radius), min(max(y, radius), plan.side - radius)
+
+
+@compiled(inner=True)
+def move(plan: Plan, pose: NDArray[np.float64], action: int) -> None:
+    """One frame: turn, then walk and slide along walls. Where nothing fits, the agent stays."""
+    pose[2] = (pose[2] + plan.moves[action, 2]) % (2 * math.pi)
+    forward, right = plan.moves[action, 0], plan.moves[action, 1]
+    if forward == 0 and right == 0:
+        return
+    cos, sin = math.cos(pose[2]), math.sin(pose[2])
+    x = pose[0] + forward * cos + right * sin
+    y = pose[1] + forward * sin - right * cos
+    if not _clear_of_walls(plan, x, y, plan.radius):
+        for _ in range(3):
+            x, y = _pushed_out(plan, x, y)
+        if not _clear_of_walls(plan, x, y, plan.radius - _TOUCH):
+            return
+    pose[0], pose[1] = x, y
+
+
+# --- objects ---
+
+
+@compiled(inner=True)
+def _free_place(world: World, plan: Plan, room: int, clearance: float) -> tuple[float, float]:
+    """A random free place at least `clearance` from the agent, or the farthest of those tried."""
+    low, span = plan.wall_distance, plan.side - 2 * plan.wall_distance
+    farthest, best_x, best_y = -1.0, 0.0, 0.0
+    for _ in range(_TRIES):
+        x = low + span * uniform(world.random, room)
+        y = low + span * uniform(world.random, room)
+        if _clear_of_walls(plan, x, y, plan.wall_distance):
+            away = math.hypot(x - world.pose[room, 0], y - world.pose[room, 1])
+            if away > farthest:
+                farthest, best_x, best_y = away, x, y
+            if away >= clearance:
+                break
+    if farthest < 0:  # hardly any place is free: take one from the list
+        chosen = int(uniform(world.random, room) * len(plan.places))
+        return plan.places[chosen, 0], plan.places[chosen, 1]
+    return best_x, best_y
+
+
+@compiled(inner=True)
+def _collect(world: World, plan: Plan, room: int, phi: NDArray[np.float32]) -> None:
+    x, y = world.pose[room, 0], world.pose[room, 1]
+    for index in range(world.objects.shape[1]):
+        dx = world.objects[room, index, 0] - x
+        dy = world.objects[room, index, 1] - y
+        if dx * dx + dy * dy <= plan.reach * plan.reach and world.alive[room, index]:
+            phi[plan.types[index]] += np.float32(1)
+            if plan.respawn:
+                x_new, y_new = _free_place(world, plan, room, plan.clearance)
+                world.objects[room, index, 0], world.objects[room, index, 1] = x_new, y_new
+            else:
+                world.alive[room, index] = False
+
+
+# --- episodes ---
+
+
+@compiled(inner=True)
+def _start_one(world: World, plan: Plan, room: int) -> None:
+    x, y = _free_place(world, plan, room, 0.0)
+    world.pose[room, 0], world.pose[room, 1] = x, y
+    world.pose[room, 2] = 2 * math.pi * uniform(world.random, room)
+    for index in range(world.objects.shape[1]):
+        world.alive[room, index] = True
+        x, y = _free_place(world, plan, room, plan.clearance)
+        world.objects[room, index, 0], world.objects[room, index, 1] = x, y
+    world.steps[room] = 0
+
+
+@compiled()
+def advance(world: World, plan: Plan, action: NDArray[np.int64], outcome: Outcome) -> None:
+    """One decision in every room; where the episode was truncated, a new one begins instead."""
+    # Plain loops over features: assigning to slices would triple the time of compiling.
+    features = outcome.phi.shape[1]
+    for room in range(outcome.phi.shape[0]):
+        fresh = world.truncated[room]
+        outcome.real[room] = not fresh
+        outcome.first[room] = fresh
+        for feature in range(features):
+            outcome.phi[room, feature] = 0.0
+        if fresh:
+            _start_one(world, plan, room)
+        else:
+            for _ in range(SUBSTEPS):
+                move(plan, world.pose[room], action[room])
+                _collect(world, plan, room, outcome.phi[room])
+            world.steps[room] += 1
+        ended = world.steps[room] >= plan.decisions
+        world.truncated[room] = ended
+        outcome.ended[room] = ended
+        for feature in range(features):
+            before = 0.0 if fresh else world.collected[room, feature]
+            world.collected[room, feature] = before + outcome.phi[room, feature]
+            outcome.episode_phi[room, feature] = world.collected[room, feature] if ended else np.nan
