@@ -21,9 +21,18 @@ class _Entry:
     about: str
 
 
+def _doom_room(**arguments: Any) -> gym.Env[Any, Any]:
+    from usfa.environments.doom import DoomRoom  # only who asks for it waits for it
+
+    return DoomRoom(**arguments)
+
+
 ENVIRONMENTS: dict[str, _Entry] = {
     "trip": _Entry(Trip, "Trip MDP (Section 4.1): coffee and food, 2 states, D=2; arguments places, exploration_cost"),
     "one-state": _Entry(OneState, "one-state MDP (Appendix A): stay or leave, D=1; argument gamma"),
+    "room-doom": _Entry(
+        _doom_room, "first-person room on ViZDoom (extra doom), D=4; arguments image_size and the fields of RoomRules"
+    ),
 }
 """The environments that come with the library, by the name that the command line uses."""
 

@@ -21,11 +21,12 @@ from usfa.errors import InputError
 if TYPE_CHECKING:
     import vizdoom
 
-__all__ = ["Camera", "Engine"]
+__all__ = ["FIELD_OF_VIEW", "Camera", "Engine"]
 
-_FIELD_OF_VIEW = math.radians(79)
-_WIDEST_VIEW = 170.0  # degrees that Doom can still draw
-_USUAL_VIEW, _VIEW_PER_TIC = 90.0, 7.0  # with which an episode of Doom starts, and how fast it widens
+FIELD_OF_VIEW = math.radians(80)
+"""From the left to the right of the image."""
+_WIDEST_VIEW = 170  # degrees that Doom can still draw
+_USUAL_VIEW, _VIEW_PER_TIC = 90, 7  # with which an episode of Doom starts, and how fast it widens
 _SCREENS = ((120, 160), (150, 200), (192, 256), (240, 320), (300, 400), (384, 512), (480, 640), (600, 800))
 _START_TICS = 14  # by then agent and objects have found their places; ViZDoom's own scenarios wait as long
 _FULL_MOVE = 50.0  # the input at which a player of Doom moves with full thrust
@@ -44,9 +45,9 @@ class Camera:
     def __post_init__(self) -> None:
         tallest, widest = _SCREENS[-1]
         if not 8 <= self.height <= tallest or not 8 <= self.width <= widest:
-            raise InputError(f"size is {self.height} by {self.width}; expected 8 by 8 to {tallest} by {widest}.")
+            raise InputError(f"image_size is {self.height} by {self.width}; expected 8 by 8 to {tallest} by {widest}.")
         if self.screen_view > _WIDEST_VIEW:
-            raise InputError(f"size is {self.height} by {self.width}, too narrow for the Doom room; expected it wider.")
+            raise InputError(f"image_size is {self.height} by {self.width}; the Doom room needs it wider.")
 
     @property
     def screen(self) -> tuple[int, int]:
@@ -60,10 +61,10 @@ class Camera:
         return min(rows // self.height, columns // self.width)
 
     @property
-    def screen_view(self) -> float:
+    def screen_view(self) -> int:
         """Degrees from the left to the right of the screen, for the image to be as wide as it should."""
         share = self.width * self.scale / self.screen[1]
-        return math.degrees(2 * math.atan(math.tan(_FIELD_OF_VIEW / 2) / share))
+        return round(math.degrees(2 * math.atan(math.tan(FIELD_OF_VIEW / 2) / share)))
 
     def image(self, screen: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """[height, width, 3], a copy, from a screen."""
@@ -95,7 +96,7 @@ class Engine:
         self._game.set_seed(seed)
         self._game.new_episode()
         # Doom forgets the field of view with every episode, and opens it again step by step.
-        self._game.send_game_command(f"fov {self.camera.screen_view:.3f}")
+        self._game.send_game_command(f"fov {self.camera.screen_view}")
         self._game.set_action([0.0, 0.0, 0.0])
         self._game.advance_action(1 + math.ceil(abs(self.camera.screen_view - _USUAL_VIEW) / _VIEW_PER_TIC))
         self._state = self._game.get_state()
@@ -122,14 +123,12 @@ class Engine:
         return np.array([x / UNITS, y / UNITS, math.radians(angle)])
 
     def objects(self) -> NDArray[np.float64]:
-        """[K, 3]: type, x and y of the objects on the floor, in a fixed order."""
-        known = sorted(self._state.objects, key=lambda thing: thing.id)
-        rows = [
-            (kind, thing.position_x / UNITS, thing.position_y / UNITS)
-            for thing in known
-            if (kind := object_type(thing.name)) is not None
+        """[K, 3]: type, x and y of each object that is left, by type; those of one type keep their order."""
+        known = [
+            (object_type(thing.name), thing.id, thing.position_x, thing.position_y) for thing in self._state.objects
         ]
-        return np.array(rows, np.float64).reshape(-1, 3)
+        rows = sorted(row for row in known if row[0] is not None)
+        return np.array([(kind, x / UNITS, y / UNITS) for kind, _, x, y in rows], np.float64).reshape(-1, 3)
 
     def _write_files(self) -> None:
         write_scenario(self.rules, self._directory / "room.pk3")

@@ -21,7 +21,7 @@ class DoomRoom(gym.Env[Image, np.int64]):
     """One large room in first person, moved and drawn by Doom.
 
     ## Observation
-    An image of shape [height, width, 3], uint8, 79 degrees wide.
+    An image of shape [height, width, 3], uint8, 80 degrees wide.
 
     ## Actions
     Discrete; `action_names` says what they do. What an action means in metres and degrees stands in the rules; how
@@ -34,7 +34,7 @@ class DoomRoom(gym.Env[Image, np.int64]):
     Agent and objects start at random places. The episode is truncated after `decisions` steps and never terminates.
 
     Args:
-        size: of the image: a number for a square, or (height, width).
+        image_size: a number for a square, or (height, width).
         render_mode: None or "rgb_array".
         positions: whether `info` holds "agent", [x, y, heading], and "objects", a row [type, x, y] for each of them,
             in metres and radians, counter-clockwise from the x axis. It costs a little time.
@@ -43,7 +43,7 @@ class DoomRoom(gym.Env[Image, np.int64]):
 
     def __init__(
         self,
-        size: int | tuple[int, int] = 84,
+        image_size: int | tuple[int, int] = 84,
         *,
         render_mode: str | None = None,
         positions: bool = False,
@@ -54,7 +54,7 @@ class DoomRoom(gym.Env[Image, np.int64]):
             raise InputError(f"render_mode is {render_mode!r}; expected None or 'rgb_array'.")
         self.render_mode = render_mode
         self.rules = RoomRules(**rules)
-        height, width = size if isinstance(size, tuple) else (size, size)
+        height, width = image_size if isinstance(image_size, tuple) else (image_size, image_size)
         self._engine = Engine(self.rules, Camera(height, width), positions=positions)
         self._positions = positions
         self.action_names = tuple(action.name for action in ACTIONS)

@@ -18,7 +18,7 @@ from usfa.environments.room.rules import OBJECTS
 __all__ = ["PIXELS_PER_METRE", "WALL_HEIGHT", "ceiling", "colormap", "floor", "palette", "png", "sprite", "wall"]
 
 PIXELS_PER_METRE = 64
-WALL_HEIGHT = 2.5
+WALL_HEIGHT = 2.4
 """Metres."""
 
 Picture = NDArray[np.uint8]  # [height, width, 3], or 4 with alpha
@@ -89,7 +89,7 @@ def floor() -> Picture:
 def ceiling() -> Picture:
     """Panels of one metre."""
     y, x = np.mgrid[0:PIXELS_PER_METRE, 0:PIXELS_PER_METRE]
-    return _shaded(_CEILING, np.where((y < 4) | (x < 4), 0.75, 1.0))
+    return _shaded(_CEILING, np.where((y < 4) | (x < 4), 0.85, 1.0))
 
 
 def _hash(row: NDArray[np.int64], column: NDArray[np.int64]) -> Grid:
@@ -190,17 +190,17 @@ def _cone(colour: Colour) -> _Canvas:
 
 def _crate(colour: Colour) -> _Canvas:
     canvas = _Canvas(0.9)
-    canvas.paint(canvas.box(-0.45, 0.45, 0.0, 0.9), colour, 0.75)
+    canvas.paint(canvas.box(-0.45, 0.45, 0.0, 0.9), colour, 0.55)
     cross = canvas.bar((-0.4, 0.05), (0.4, 0.85), 0.14) | canvas.bar((-0.4, 0.85), (0.4, 0.05), 0.14)
-    canvas.paint(cross & canvas.box(-0.45, 0.45, 0.0, 0.9), colour, 1.25)
-    canvas.paint(canvas.box(-0.45, 0.45, 0.0, 0.9) & ~canvas.box(-0.35, 0.35, 0.1, 0.8), colour, 1.25)
+    canvas.paint(cross & canvas.box(-0.45, 0.45, 0.0, 0.9), colour)
+    canvas.paint(canvas.box(-0.45, 0.45, 0.0, 0.9) & ~canvas.box(-0.35, 0.35, 0.1, 0.8), colour)
     return canvas
 
 
 def _star(colour: Colour) -> _Canvas:
-    canvas = _Canvas(1.0)
-    angle = np.arctan2(canvas.x, canvas.y - 0.47)
-    radius = np.hypot(canvas.x, canvas.y - 0.47)
+    canvas = _Canvas(0.95)
+    angle = np.arctan2(canvas.x, canvas.y - 0.41)
+    radius = np.hypot(canvas.x, canvas.y - 0.41)
     # Inside of a star with five points: the distance to its edge in the direction of the angle.
     folded = np.abs((angle + np.pi / 5) % (2 * np.pi / 5) - np.pi / 5)
     inner, outer = 0.21, 0.5

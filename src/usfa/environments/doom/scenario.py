@@ -13,20 +13,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from usfa.environments.doom import pictures
+from usfa.environments.room.layout import free_places, wall_cells
 from usfa.environments.room.rules import OBJECTS, RoomRules
 from usfa.errors import InputError
 
-__all__ = ["MAP", "TICS", "UNITS", "counter_slots", "decorate", "object_type", "textmap", "write_scenario"]
+__all__ = ["EYE", "MAP", "TICS", "UNITS", "counter_slots", "decorate", "object_type", "textmap", "write_scenario"]
 
 MAP = "MAP01"
 TICS = 2
 """Doom's tics per decision."""
 UNITS = 64.0
 """Doom's units of length per metre."""
+EYE = 0.9
+"""Metres above the floor."""
 _PLACED_SLOT = 9  # counts whoever found a place: the agent once, an object each time it appears
 _TALL = 1.2
-_EYE = 1.0  # metres above the floor
 _AGENT_HEIGHT = 1.2
 _FULL_THRUST = 1.5625  # units per tic that Doom adds to a player's velocity at full input and ForwardMove 1
 _MOST_UNITS_PER_TIC = 30.0  # Doom caps velocities here
@@ -36,7 +41,8 @@ _WALL_TEXTURES = {"north": "WALLN", "east": "WALLE", "south": "WALLS", "west": "
 
 
 def write_scenario(rules: RoomRules, path: Path) -> None:
-    """Write the PK3. The same rules give the same bytes."""
+    """Write the PK3. The same rules give the same bytes; InputError if the objects do not fit into the room."""
+    free_places(rules, wall_cells(rules))
     files: dict[str, bytes] = {
         "DECORATE.txt": decorate(rules).encode(),
         "MAPINFO.txt": _MAPINFO.encode(),
@@ -82,41 +88,28 @@ class _Edge:
     beyond: tuple[int, int]
 
 
-def _floor_plan(rules: RoomRules) -> list[list[bool]]:
-    """[row][column]: whether a cell is floor. Row 0 is the southern one (small y), the last line of the text."""
-    if rules.layout is None:
-        return [[True]]
-    lines = rules.layout.split()
-    if any(len(line) != len(lines) for line in lines) or set(rules.layout) - set("#. \n\r\t"):
-        raise InputError(f"layout is {rules.layout!r}; expected a square of lines of '#' and '.'.")
-    plan = [[cell == "." for cell in line] for line in reversed(lines)]
-    if not any(map(any, plan)):
-        raise InputError("layout has no '.'; expected at least one cell of floor.")
-    return plan
-
-
 def textmap(rules: RoomRules) -> str:
     """The map in UDMF; Doom builds the nodes when it loads it.
 
     Walls inside the room are a second sector whose floor touches its ceiling: Doom then sees that nothing fits there.
     """
-    plan = _floor_plan(rules)
-    cell = rules.side * UNITS / len(plan)
+    floor = ~wall_cells(rules)
+    cell = rules.side * UNITS / len(floor)
     vertices: dict[tuple[int, int], int] = {}
     lines: list[str] = []
     sides: list[str] = []
-    for edge, floor, wall_behind in _walls(plan):
+    for edge, is_floor, wall_behind in _walls(floor):
         v1, v2 = (vertices.setdefault(corner, len(vertices)) for corner in (edge.start, edge.end))
         line = {"v1": v1, "v2": v2, "sidefront": len(sides), "blocking": "true"}
         part = "texturebottom" if wall_behind else "texturemiddle"
         look = {"offsetx": _offset(edge, cell), part: f'"{_WALL_TEXTURES[edge.side]}"'}
-        sides.append(_block("sidedef", sector=0 if floor else 1, **look))
+        sides.append(_block("sidedef", sector=0 if is_floor else 1, **look))
         if wall_behind:
             line |= {"sideback": len(sides), "twosided": "true"}
             sides.append(_block("sidedef", sector=1))
         lines.append(_block("linedef", **line))
     corners = [_block("vertex", x=x * cell, y=y * cell) for x, y in vertices]
-    return "\n".join(['namespace = "zdoom";', *corners, *sides, *lines, *_sectors(), *_things(rules, plan, cell), ""])
+    return "\n".join(['namespace = "zdoom";', *corners, *sides, *lines, *_sectors(), *_things(rules, floor), ""])
 
 
 def _offset(edge: _Edge, cell: float) -> int:
@@ -125,16 +118,14 @@ def _offset(edge: _Edge, cell: float) -> int:
     return round(cell * along) % (2 * pictures.PIXELS_PER_METRE)
 
 
-def _walls(plan: list[list[bool]]) -> Iterator[tuple[_Edge, bool, bool]]:
-    """(edge, is its cell floor, is a wall inside the room behind it) for every edge that needs a line."""
-    for row, cells in enumerate(plan):
-        for column, floor in enumerate(cells):
-            for edge in _edges(row, column):
-                inside = all(0 <= index < len(plan) for index in edge.beyond)
-                if not inside:
-                    yield edge, floor, False
-                elif floor and not plan[edge.beyond[0]][edge.beyond[1]]:
-                    yield edge, True, True
+def _walls(floor: NDArray[np.bool_]) -> Iterator[tuple[_Edge, bool, bool]]:
+    """(edge, is its cell floor, does a wall inside the room stand behind it) for every edge that needs a line."""
+    for (row, column), is_floor in np.ndenumerate(floor):
+        for edge in _edges(row, column):
+            if not all(0 <= index < len(floor) for index in edge.beyond):
+                yield edge, bool(is_floor), False
+            elif is_floor and not floor[edge.beyond]:
+                yield edge, True, True
 
 
 def _edges(row: int, column: int) -> list[_Edge]:
@@ -157,11 +148,12 @@ def _sectors() -> list[str]:
     ]
 
 
-def _things(rules: RoomRules, plan: list[list[bool]], cell: float) -> list[str]:
+def _things(rules: RoomRules, floor: NDArray[np.bool_]) -> list[str]:
     """Agent and objects, all in the middle of the first cell of floor; they look for their places themselves."""
-    row, column = next((r, c) for r, cells in enumerate(plan) for c, floor in enumerate(cells) if floor)
+    cell = rules.side * UNITS / len(floor)
+    row, column = np.argwhere(floor)[0]
     skills = {f"skill{level}": "true" for level in range(1, 6)}
-    where = {"x": (column + 0.5) * cell, "y": (row + 0.5) * cell, "single": "true", **skills}
+    where = {"x": float((column + 0.5) * cell), "y": float((row + 0.5) * cell), "single": "true", **skills}
     numbers = [1] + [_FIRST_NUMBER + index for index in range(rules.types) for _ in range(rules.objects_per_type)]
     return [_block("thing", type=number, **where) for number in numbers]
 
@@ -215,10 +207,10 @@ def _agent(rules: RoomRules, slots: list[int]) -> str:
     return _AGENT.format(
         radius=rules.agent_radius * UNITS,
         height=_AGENT_HEIGHT * UNITS / _TALL,
-        eye=_EYE * UNITS / _TALL,
+        eye=EYE * UNITS / _TALL,
         thrust=units_per_tic / _FULL_THRUST,
         slots="\n".join(f'    Player.WeaponSlot {slot}, "RoomCounter{slot}"' for slot in slots),
-        search=_search(rules, "random(0, 359)", "WARPF_ABSOLUTEPOSITION | WARPF_ABSOLUTEANGLE"),
+        search=_search(rules, "frandom(0, 360)", "WARPF_ABSOLUTEPOSITION | WARPF_ABSOLUTEANGLE"),
         placed=_PLACED_SLOT,
     )
 
@@ -240,8 +232,8 @@ def _object(rules: RoomRules, index: int) -> str:
 
 
 def _search(rules: RoomRules, angle: str, flags: str) -> str:
-    side = rules.side * UNITS
-    return _SEARCH.format(side=side, angle=angle, flags=flags, tries=_TRIES_PER_TIC)
+    low, high = rules.wall_distance * UNITS, (rules.side - rules.wall_distance) * UNITS
+    return _SEARCH.format(low=low, high=high, angle=angle, flags=flags, tries=_TRIES_PER_TIC)
 
 
 def _sprite_name(index: int) -> str:
@@ -287,7 +279,7 @@ _SEARCH = """\
     Place:
         TNT1 A 0 A_SetUserVar("user_tries", 0)
     Try:
-        TNT1 A 0 A_Warp(AAPTR_DEFAULT, frandom(0, {side}), frandom(0, {side}), 0, {angle}, {flags}, "Arrived")
+        TNT1 A 0 A_Warp(AAPTR_DEFAULT, frandom({low}, {high}), frandom({low}, {high}), 0, {angle}, {flags}, "Arrived")
     Again:
         TNT1 A 0 A_SetUserVar("user_tries", user_tries + 1)
         TNT1 A 0 A_JumpIf(user_tries < {tries}, "Try")
