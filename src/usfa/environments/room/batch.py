@@ -69,7 +69,10 @@ class RoomBatch:
         self.legal = np.ones((size, self.actions), np.bool_)
         self._outcome = make_outcome(size, rules.types)
         self.first, self.phi = self._outcome.first, self._outcome.phi
-        self._discount = np.full(size, gamma, np.float32)
+        outcome = self._outcome
+        self._step = Step(
+            outcome.phi, np.full(size, gamma, np.float32), outcome.real, outcome.episode_phi, outcome.ended
+        )
         self.reset(range(size) if seeds is None else seeds)
 
     def __len__(self) -> int:
@@ -89,19 +92,17 @@ class RoomBatch:
         """One decision in each room: action [B]."""
         self.move(action)
         self._show()
-        outcome = self._outcome
-        return Step(outcome.phi, self._discount, outcome.real, outcome.episode_phi, outcome.ended)
+        return self._step
 
     def move(self, action: ArrayLike) -> None:
         """A step that is not drawn, for policies that do not look."""
         actions = np.ascontiguousarray(action, np.int64)
         if actions.shape != (len(self),):
             raise InputError(f"The actions have shape {actions.shape}; expected ({len(self)},), one per room.")
-        if actions.min() < 0 or actions.max() >= self.actions:
+        if not advance(self.world, self._plan, actions, self._outcome):
             wrong = next(int(a) for a in actions if not 0 <= a < self.actions)
             names = ", ".join(f"{number} ({name})" for number, name in enumerate(self.action_names))
             raise InputError(f"Action {wrong} is unknown; expected one of {names}.")
-        advance(self.world, self._plan, actions, self._outcome)
 
     def render(self, image_size: int) -> NDArray[np.uint8]:
         """The present views at another size, [B, image_size, image_size, 3], in a new array."""

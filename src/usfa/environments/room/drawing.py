@@ -29,7 +29,7 @@ EYE = 0.9  # metres above the floor
 CEILING = 2.4
 FIELD_OF_VIEW = math.radians(80)
 WALL_TILE, FLOOR_TILE = 2.4, 2.0  # metres that a texture spans
-NEAR = 0.2  # objects closer than this are not drawn
+NEAR = np.float32(0.2)  # objects closer than this are not drawn
 _SIZE, _SPRITE = 64, 128
 _FAR = 1e4
 _CLOSEST = np.float32(1e-3)
@@ -37,12 +37,16 @@ _NEVER = np.float32(1e30)
 _HALF = np.float32(0.5)
 _BELOW_EYE, _ABOVE_EYE = np.float32(EYE), np.float32(CEILING - EYE)
 _FLOOR, _CEILING = 4, 5
+_SURFACE_TEXELS = offset_of(_SIZE, SURFACE_LEVELS)
+
+
+_View = tuple[np.float32, np.float32, np.float32, np.float32]  # x, y, cosine and sine of the heading
 
 
 class Camera(NamedTuple):
     """What depends on the size of the image only."""
 
-    focal: float  # pixels
+    focal: float  # pixels per metre at a depth of one metre
     slope: NDArray[np.float32]  # [W]  metres to the right per metre of depth
     depth: NDArray[np.float32]  # [H]  of the floor or the ceiling in this row
     level: NDArray[np.int64]  # [H]  of their textures' pyramids
@@ -53,9 +57,13 @@ class Camera(NamedTuple):
     wall_depth: NDArray[np.float32]  # [W]
     wall_top: NDArray[np.int32]  # [W]  first row of the wall
     wall_bottom: NDArray[np.int32]  # [W]  first row below the wall
+    wall_texel: NDArray[np.int64]  # [W]  upper end of its column of the texture
+    wall_size: NDArray[np.int64]  # [W]  of the level of that texture
+    wall_from: NDArray[np.int64]  # [W]  how far down the texture the first row is
+    wall_down: NDArray[np.int64]  # [W]  and how much farther each row below
     texels: NDArray[np.int32]  # [W]
     order: NDArray[np.int64]  # [K]  objects in view, farthest first
-    away: NDArray[np.float64]  # [K]  their depths
+    away: NDArray[np.float32]  # [K]  their depths
 
 
 def make_camera(height: int, width: int, objects: int) -> Camera:
@@ -76,9 +84,13 @@ def make_camera(height: int, width: int, objects: int) -> Camera:
         wall_depth=np.zeros(width, np.float32),
         wall_top=np.zeros(width, np.int32),
         wall_bottom=np.zeros(width, np.int32),
+        wall_texel=np.zeros(width, np.int64),
+        wall_size=np.zeros(width, np.int64),
+        wall_from=np.zeros(width, np.int64),
+        wall_down=np.zeros(width, np.int64),
         texels=np.zeros(width, np.int32),
         order=np.zeros(objects, np.int64),
-        away=np.zeros(objects),
+        away=np.zeros(objects, np.float32),
     )
 
 
@@ -88,18 +100,24 @@ def surface_level(texels: float) -> int:
 
 
 @compiled(fastmath=True, inner=True)
-def _level(texels: np.float32, levels: int) -> int:
-    level = 0
-    while texels > np.float32(1.4142135) and level < levels - 1:
-        texels *= np.float32(0.5)
-        level += 1
-    return level
+def _level(texels: np.float32) -> int:
+    """:func:`surface_level` without a logarithm; surfaces and sprites have as many levels."""
+    return (
+        int(texels > np.float32(1.4142135))
+        + int(texels > np.float32(2.828427))
+        + int(texels > np.float32(5.656854))
+        + int(texels > np.float32(11.313708))
+        + int(texels > np.float32(22.627417))
+        + int(texels > np.float32(45.254833))
+    )
 
 
 @compiled(fastmath=True, inner=True)
-def _cast(plan: Plan, x: np.float32, y: np.float32, dx: np.float32, dy: np.float32) -> tuple[np.float32, int]:
+def _cast(
+    walls: NDArray[np.bool_], cell: np.float32, x: np.float32, y: np.float32, dx: np.float32, dy: np.float32
+) -> tuple[np.float32, int]:
     """Depth at which a ray meets a wall, and which way that wall lies: 0 east, 1 north, 2 west, 3 south."""
-    n, cell = plan.walls.shape[0], np.float32(plan.cell)
+    n = walls.shape[0]
     column, row = int(x / cell), int(y / cell)
     step_x, step_y = (1 if dx > 0 else -1), (1 if dy > 0 else -1)
     per_x = np.float32(1) / dx if dx != 0 else _NEVER  # depth for a metre to the east
@@ -115,37 +133,46 @@ def _cast(plan: Plan, x: np.float32, y: np.float32, dx: np.float32, dy: np.float
             depth, side = next_y, 2 - step_y
             row += step_y
             next_y += cell * abs(per_y)
-        if column < 0 or row < 0 or column >= n or row >= n or plan.walls[row, column]:
+        if column < 0 or row < 0 or column >= n or row >= n or walls[row, column]:
             return max(depth, _CLOSEST), side
 
 
 @compiled(fastmath=True, inner=True)
-def _draw_walls(
-    image: NDArray[np.uint8], camera: Camera, plan: Plan, surfaces: NDArray[np.uint32], pose: NDArray[np.float64]
-) -> None:
-    height, width = image.shape[0], image.shape[1]
-    x, y = np.float32(pose[0]), np.float32(pose[1])
-    cos, sin = np.float32(math.cos(pose[2])), np.float32(math.sin(pose[2]))
+def _measure_walls(height: int, camera: Camera, plan: Plan, view: _View) -> None:
+    """Where the wall is in each column, and where its texture begins: all columns first, so that they overlap."""
+    x, y, cos, sin = view
+    walls, cell = plan.walls, np.float32(plan.cell)
     horizon, focal = np.float32(0.5 * height), np.float32(camera.focal)
-    for column in range(width):
+    for column in range(len(camera.slope)):
         slope = camera.slope[column]
         dx, dy = cos + slope * sin, sin - slope * cos
-        depth, side = _cast(plan, x, y, dx, dy)
-        camera.wall_depth[column] = depth
+        depth, side = _cast(walls, cell, x, y, dx, dy)
         along = (y + depth * dy) if side % 2 == 0 else (x + depth * dx)
         scale = focal / depth
         top, bottom = horizon - _ABOVE_EYE * scale, horizon + _BELOW_EYE * scale
-        first, last = max(0, int(math.ceil(top - _HALF))), min(height, int(math.ceil(bottom - _HALF)))
-        camera.wall_top[column], camera.wall_bottom[column] = first, last
-        texels_per_pixel = depth * np.float32(_SIZE / WALL_TILE) / focal
-        level = _level(texels_per_pixel, SURFACE_LEVELS)
+        first, last = max(0, math.ceil(top - _HALF)), min(height, math.ceil(bottom - _HALF))
+        texels = depth * np.float32(_SIZE / WALL_TILE) / focal  # in a pixel
+        level = _level(texels)
         size = _SIZE >> level
-        texel = camera.offset[level] + (int(along * np.float32(size / WALL_TILE)) & (size - 1))
         # How far down the texture we are, in whole numbers of 2^-16 rows: both round down, so it never passes the end.
-        down = int(texels_per_pixel * np.float32(65536 >> level))
-        v = int((np.float32(first) + _HALF - top) * np.float32(down))
-        for line in range(first, last):
-            colour = surfaces[side, texel + (v >> 16) * size]
+        down = int(texels * np.float32(65536 >> level))
+        camera.wall_depth[column] = depth
+        camera.wall_top[column], camera.wall_bottom[column] = first, last
+        camera.wall_size[column] = size
+        camera.wall_texel[column] = (
+            side * _SURFACE_TEXELS + camera.offset[level] + (int(along * np.float32(size / WALL_TILE)) & (size - 1))
+        )
+        camera.wall_from[column] = int((np.float32(first) + _HALF - top) * np.float32(down))
+        camera.wall_down[column] = down
+
+
+@compiled(fastmath=True, inner=True)
+def _draw_walls(image: NDArray[np.uint8], camera: Camera, surfaces: NDArray[np.uint32]) -> None:
+    for column in range(image.shape[1]):
+        texel, size = camera.wall_texel[column], camera.wall_size[column]
+        v, down = camera.wall_from[column], camera.wall_down[column]
+        for line in range(camera.wall_top[column], camera.wall_bottom[column]):
+            colour = surfaces[texel + (v >> 16) * size]
             image[line, column, 0] = colour & 255
             image[line, column, 1] = (colour >> 8) & 255
             image[line, column, 2] = (colour >> 16) & 255
@@ -154,14 +181,11 @@ def _draw_walls(
 
 @compiled(fastmath=True, inner=True)
 def _draw_planes(
-    image: NDArray[np.uint8],
-    camera: Camera,
-    surfaces: NDArray[np.uint32],
-    pose: NDArray[np.float64],
+    image: NDArray[np.uint8], camera: Camera, surfaces: NDArray[np.uint32], view: _View
 ) -> None:
     """Floor and ceiling, row by row: the place seen moves evenly along a row."""
     height, width = image.shape[0], image.shape[1]
-    cos, sin = math.cos(pose[2]), math.sin(pose[2])
+    x, y, cos, sin = view
     tops, bottoms, texels = camera.wall_top, camera.wall_bottom, camera.texels
     lowest_top, highest_bottom = 0, height
     for column in range(width):
@@ -170,14 +194,14 @@ def _draw_planes(
         if lowest_top <= line < highest_bottom:
             continue
         floor = 2 * line >= height
-        texture = surfaces[_FLOOR] if floor else surfaces[_CEILING]
         level = camera.level[line]
         size = _SIZE >> level
-        mask, bits, offset = np.int32(size - 1), np.int32(6 - level), np.int32(camera.offset[level])
-        scale = size / FLOOR_TILE
+        mask, bits = np.int32(size - 1), np.int32(6 - level)
+        offset = np.int32((_FLOOR if floor else _CEILING) * _SURFACE_TEXELS + camera.offset[level])
+        scale = np.float32(size) * np.float32(1 / FLOOR_TILE)
         depth = camera.depth[line]
-        x0, x1 = np.float32((pose[0] + depth * cos) * scale), np.float32(depth * sin * scale)
-        y0, y1 = np.float32((pose[1] + depth * sin) * scale), np.float32(-depth * cos * scale)
+        x0, x1 = (x + depth * cos) * scale, depth * sin * scale
+        y0, y1 = (y + depth * sin) * scale, -depth * cos * scale
         for column in range(width):
             slope = camera.slope[column]
             u = np.int32(x0 + slope * x1) & mask
@@ -185,7 +209,7 @@ def _draw_planes(
             texels[column] = offset + (v << bits) + u
         for column in range(width):
             if (floor and line >= bottoms[column]) or (not floor and line < tops[column]):
-                colour = texture[texels[column]]
+                colour = surfaces[texels[column]]
                 image[line, column, 0] = colour & 255
                 image[line, column, 1] = (colour >> 8) & 255
                 image[line, column, 2] = (colour >> 16) & 255
@@ -199,30 +223,32 @@ def _between(a: int, b: int, share: int) -> int:
 
 @compiled(fastmath=True, inner=True)
 def _draw_sprite(
-    image: NDArray[np.uint8], camera: Camera, sprites: NDArray[np.int64], kind: int, aside: float, depth: float
+    image: NDArray[np.uint8],
+    wall_depth: NDArray[np.float32],
+    picture: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+    edges: tuple[np.float32, np.float32, np.float32, np.float32],
+    depth: np.float32,
 ) -> None:
     """An upright picture, sampled between its four nearest texels and laid over what is there."""
     height, width = image.shape[0], image.shape[1]
-    wide, low, high = camera.boxes[kind, 0], camera.boxes[kind, 1], camera.boxes[kind, 2]
-    scale = np.float32(camera.focal / depth)
-    left = np.float32(0.5 * width) + (np.float32(aside) - _HALF * wide) * scale
-    top = np.float32(0.5 * height) - (high - _BELOW_EYE) * scale
-    first_column, last_column = max(0, int(math.ceil(left - _HALF))), min(width, int(math.ceil(left + wide * scale - _HALF)))
-    first_line, last_line = max(0, int(math.ceil(top - _HALF))), min(height, int(math.ceil(top + (high - low) * scale - _HALF)))
+    left, top, wide, high = edges
+    first_column, last_column = max(0, math.ceil(left - _HALF)), min(width, math.ceil(left + wide - _HALF))
+    first_line, last_line = max(0, math.ceil(top - _HALF)), min(height, math.ceil(top + high - _HALF))
     if first_column >= last_column or first_line >= last_line:
         return
-    level = _level(np.float32(_SPRITE) / (wide * scale), SPRITE_LEVELS)
+    level = _level(np.float32(_SPRITE) / wide)
     size = _SPRITE >> level
-    offset, most = camera.sprite_offset[level], ((size - 1) << 16)
+    offset, most = offsets[level], (size - 1) << 16
     # Places in the picture in whole numbers of 2^-16 texels.
-    across, down = np.float32(size << 16) / (wide * scale), np.float32(size << 16) / ((high - low) * scale)
+    across, down = np.float32(size << 16) / wide, np.float32(size << 16) / high
     u = int((np.float32(first_column) + _HALF - left) * across) - 32768
     v_first = int((np.float32(first_line) + _HALF - top) * down) - 32768
     step_u, step_v = int(across), int(down)
     for column in range(first_column, last_column):
         u_inside = min(max(u, 0), most)
         u += step_u
-        if depth >= camera.wall_depth[column]:
+        if depth >= wall_depth[column]:
             continue
         u0, share_u = u_inside >> 16, (u_inside >> 9) & 127
         u1 = min(u0 + 1, size - 1)
@@ -233,8 +259,8 @@ def _draw_sprite(
             v0, share_v = v_inside >> 16, (v_inside >> 9) & 127
             upper = offset + v0 * size
             lower = offset + min(v0 + 1, size - 1) * size
-            a, b = sprites[kind, upper + u0], sprites[kind, upper + u1]
-            c, d = sprites[kind, lower + u0], sprites[kind, lower + u1]
+            a, b = picture[upper + u0], picture[upper + u1]
+            c, d = picture[lower + u0], picture[lower + u1]
             if (a | b | c | d) == 0:
                 continue
             colour = _between(_between(a, b, share_u), _between(c, d, share_u), share_v)
@@ -250,17 +276,17 @@ def _draw_objects(
     camera: Camera,
     plan: Plan,
     sprites: NDArray[np.int64],
-    pose: NDArray[np.float64],
+    view: _View,
     objects: NDArray[np.float64],
     alive: NDArray[np.bool_],
 ) -> None:
-    cos, sin = math.cos(pose[2]), math.sin(pose[2])
+    x, y, cos, sin = view
     order, away, reach = camera.order, camera.away, abs(camera.slope[0])
     count = 0
     for index in range(objects.shape[0]):
-        dx, dy = objects[index, 0] - pose[0], objects[index, 1] - pose[1]
+        dx, dy = np.float32(objects[index, 0]) - x, np.float32(objects[index, 1]) - y
         depth = dx * cos + dy * sin
-        if not alive[index] or depth < NEAR or abs(dx * sin - dy * cos) > depth * reach + 1.0:
+        if not alive[index] or depth < NEAR or abs(dx * sin - dy * cos) > depth * reach + np.float32(1):
             continue
         place = count
         while place > 0 and away[place - 1] < depth:  # farthest first
@@ -268,17 +294,26 @@ def _draw_objects(
             place -= 1
         away[place], order[place] = depth, index
         count += 1
+    horizon, middle = np.float32(0.5 * image.shape[0]), np.float32(0.5 * image.shape[1])
     for place in range(count):
-        index = order[place]
-        aside = (objects[index, 0] - pose[0]) * sin - (objects[index, 1] - pose[1]) * cos
-        _draw_sprite(image, camera, sprites, plan.types[index], aside, away[place])
+        index, depth = order[place], away[place]
+        kind = plan.types[index]
+        wide, low, high = camera.boxes[kind, 0], camera.boxes[kind, 1], camera.boxes[kind, 2]
+        aside = (np.float32(objects[index, 0]) - x) * sin - (np.float32(objects[index, 1]) - y) * cos
+        scale = np.float32(camera.focal) / depth
+        left, top = middle + (aside - _HALF * wide) * scale, horizon - (high - _BELOW_EYE) * scale
+        edges = (left, top, wide * scale, (high - low) * scale)
+        _draw_sprite(image, camera.wall_depth, sprites[kind], camera.sprite_offset, edges, depth)
 
 
 @compiled(fastmath=True)
 def draw(world: World, plan: Plan, camera: Camera, textures: Textures, images: NDArray[np.uint8]) -> None:
     """The view of each room into images [B, H, W, 3]."""
     for room in range(images.shape[0]):
-        image, pose = images[room], world.pose[room]
-        _draw_walls(image, camera, plan, textures.surfaces, pose)
-        _draw_planes(image, camera, textures.surfaces, pose)
-        _draw_objects(image, camera, plan, textures.sprites, pose, world.objects[room], world.alive[room])
+        image, heading = images[room], world.pose[room, 2]
+        x, y = np.float32(world.pose[room, 0]), np.float32(world.pose[room, 1])
+        view = (x, y, np.float32(math.cos(heading)), np.float32(math.sin(heading)))
+        _measure_walls(images.shape[1], camera, plan, view)
+        _draw_walls(image, camera, textures.surfaces)
+        _draw_planes(image, camera, textures.surfaces, view)
+        _draw_objects(image, camera, plan, textures.sprites, view, world.objects[room], world.alive[room])

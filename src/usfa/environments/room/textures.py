@@ -42,7 +42,7 @@ BOXES: NDArray[np.float64] = np.array(
 class Textures(NamedTuple):
     """Packed for the drawing: red in the lowest bits, then green and blue; sprites have opacity above."""
 
-    surfaces: NDArray[np.uint32]  # [6, texels]     walls to the east, north, west, south; floor; ceiling
+    surfaces: NDArray[np.uint32]  # [6 · texels]     walls to the east, north, west, south; floor; ceiling
     sprites: NDArray[np.int64]  # [types, texels]  colour times opacity, 16 bits to a channel
 
 
@@ -54,7 +54,7 @@ def offset_of(size: int, level: int) -> int:
 @cache
 def textures() -> Textures:
     walls = [_pyramid(_wall(np.array(colour))) for colour in _WALL_COLOURS]
-    surfaces = np.stack([*walls, _pyramid(_floor()), _pyramid(_ceiling())])
+    surfaces = np.concatenate([*walls, _pyramid(_floor()), _pyramid(_ceiling())])
     sprites = np.stack([_sprite_pyramid(paint, np.array(kind.colour)) for paint, kind in zip(_PAINTERS, OBJECTS, strict=True)])
     return Textures(surfaces, sprites)
 

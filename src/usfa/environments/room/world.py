@@ -17,7 +17,7 @@ from usfa.environments.room.compiling import compiled
 from usfa.environments.room.layout import free_places, wall_cells
 from usfa.environments.room.rules import ACTIONS, RoomRules
 
-__all__ = ["SUBSTEPS", "Outcome", "Plan", "World", "advance", "make_plan", "make_world", "move", "start", "uniform"]
+__all__ = ["SUBSTEPS", "Outcome", "Plan", "World", "advance", "make_outcome", "make_plan", "make_world", "start", "walk"]
 
 SUBSTEPS = 4  # frames of 1/60 s that a decision is held for
 _TRIES = 64  # places tried for an object before the farthest is taken
@@ -127,56 +127,56 @@ def uniform(random: NDArray[np.uint64], room: int) -> float:
 
 
 # --- walls ---
+# Functions that run often take the arrays they need, not the records: counting references to all of a record's arrays
+# at every call costs more than the work.
 
 
 @compiled(inner=True)
-def _clear_of_walls(plan: Plan, x: float, y: float, distance: float) -> bool:
-    side = plan.side
-    if x < distance or y < distance or x > side - distance or y > side - distance:
+def _clear_of_walls(walls: NDArray[np.bool_], cell: float, x: float, y: float, distance: float) -> bool:
+    n = walls.shape[0]
+    if x < distance or y < distance or x > n * cell - distance or y > n * cell - distance:
         return False
-    n = plan.walls.shape[0]
-    for row in range(max(0, int((y - distance) / plan.cell)), min(n - 1, int((y + distance) / plan.cell)) + 1):
-        for column in range(max(0, int((x - distance) / plan.cell)), min(n - 1, int((x + distance) / plan.cell)) + 1):
-            if plan.walls[row, column]:
-                dx = x - min(max(x, column * plan.cell), (column + 1) * plan.cell)
-                dy = y - min(max(y, row * plan.cell), (row + 1) * plan.cell)
+    if n == 1:
+        return True
+    for row in range(max(0, int((y - distance) / cell)), min(n - 1, int((y + distance) / cell)) + 1):
+        for column in range(max(0, int((x - distance) / cell)), min(n - 1, int((x + distance) / cell)) + 1):
+            if walls[row, column]:
+                dx = x - min(max(x, column * cell), (column + 1) * cell)
+                dy = y - min(max(y, row * cell), (row + 1) * cell)
                 if dx * dx + dy * dy < distance * distance:
                     return False
     return True
 
 
 @compiled(inner=True)
-def _pushed_out(plan: Plan, x: float, y: float) -> tuple[float, float]:
+def _pushed_out(walls: NDArray[np.bool_], cell: float, x: float, y: float, radius: float) -> tuple[float, float]:
     """The agent's disc moved out of each wall that it overlaps, once."""
-    radius, n = plan.radius, plan.walls.shape[0]
-    for row in range(max(0, int((y - radius) / plan.cell)), min(n - 1, int((y + radius) / plan.cell)) + 1):
-        for column in range(max(0, int((x - radius) / plan.cell)), min(n - 1, int((x + radius) / plan.cell)) + 1):
-            if plan.walls[row, column]:
-                dx = x - min(max(x, column * plan.cell), (column + 1) * plan.cell)
-                dy = y - min(max(y, row * plan.cell), (row + 1) * plan.cell)
+    n = walls.shape[0]
+    for row in range(max(0, int((y - radius) / cell)), min(n - 1, int((y + radius) / cell)) + 1):
+        for column in range(max(0, int((x - radius) / cell)), min(n - 1, int((x + radius) / cell)) + 1):
+            if walls[row, column]:
+                dx = x - min(max(x, column * cell), (column + 1) * cell)
+                dy = y - min(max(y, row * cell), (row + 1) * cell)
                 distance = math.sqrt(dx * dx + dy * dy)
                 if 0 < distance < radius:
                     x += dx * (radius / distance - 1)
                     y += dy * (radius / distance - 1)
-    return min(max(x, radius), plan.side - radius), min(max(y, radius), plan.side - radius)
+    far = n * cell - radius
+    return min(max(x, radius), far), min(max(y, radius), far)
 
 
 @compiled(inner=True)
-def move(plan: Plan, pose: NDArray[np.float64], action: int) -> None:
-    """One frame: turn, then walk and slide along walls. Where nothing fits, the agent stays."""
-    pose[2] = (pose[2] + plan.moves[action, 2]) % (2 * math.pi)
-    forward, right = plan.moves[action, 0], plan.moves[action, 1]
-    if forward == 0 and right == 0:
-        return
-    cos, sin = math.cos(pose[2]), math.sin(pose[2])
-    x = pose[0] + forward * cos + right * sin
-    y = pose[1] + forward * sin - right * cos
-    if not _clear_of_walls(plan, x, y, plan.radius):
+def walk(
+    walls: NDArray[np.bool_], cell: float, radius: float, x: float, y: float, dx: float, dy: float
+) -> tuple[float, float]:
+    """Where a small step leads, sliding along walls. Where nothing fits, the agent stays."""
+    new_x, new_y = x + dx, y + dy
+    if not _clear_of_walls(walls, cell, new_x, new_y, radius):
         for _ in range(3):
-            x, y = _pushed_out(plan, x, y)
-        if not _clear_of_walls(plan, x, y, plan.radius - _TOUCH):
-            return
-    pose[0], pose[1] = x, y
+            new_x, new_y = _pushed_out(walls, cell, new_x, new_y, radius)
+        if not _clear_of_walls(walls, cell, new_x, new_y, radius - _TOUCH):
+            return x, y
+    return new_x, new_y
 
 
 # --- objects ---
@@ -190,7 +190,7 @@ def _free_place(world: World, plan: Plan, room: int, clearance: float) -> tuple[
     for _ in range(_TRIES):
         x = low + span * uniform(world.random, room)
         y = low + span * uniform(world.random, room)
-        if _clear_of_walls(plan, x, y, plan.wall_distance):
+        if _clear_of_walls(plan.walls, plan.cell, x, y, plan.wall_distance):
             away = math.hypot(x - world.pose[room, 0], y - world.pose[room, 1])
             if away > farthest:
                 farthest, best_x, best_y = away, x, y
@@ -203,18 +203,13 @@ def _free_place(world: World, plan: Plan, room: int, clearance: float) -> tuple[
 
 
 @compiled(inner=True)
-def _collect(world: World, plan: Plan, room: int, phi: NDArray[np.float32]) -> None:
-    x, y = world.pose[room, 0], world.pose[room, 1]
-    for index in range(world.objects.shape[1]):
-        dx = world.objects[room, index, 0] - x
-        dy = world.objects[room, index, 1] - y
-        if dx * dx + dy * dy <= plan.reach * plan.reach and world.alive[room, index]:
-            phi[plan.types[index]] += np.float32(1)
-            if plan.respawn:
-                x_new, y_new = _free_place(world, plan, room, plan.clearance)
-                world.objects[room, index, 0], world.objects[room, index, 1] = x_new, y_new
-            else:
-                world.alive[room, index] = False
+def _take(world: World, plan: Plan, room: int, index: int) -> None:
+    """A collected object appears elsewhere, or is gone."""
+    if plan.respawn:
+        x, y = _free_place(world, plan, room, plan.clearance)
+        world.objects[room, index, 0], world.objects[room, index, 1] = x, y
+    else:
+        world.alive[room, index] = False
 
 
 # --- episodes ---
@@ -232,9 +227,37 @@ def _start_one(world: World, plan: Plan, room: int) -> None:
     world.steps[room] = 0
 
 
+@compiled(inner=True)
+def _decide(world: World, plan: Plan, room: int, action: int, phi: NDArray[np.float32]) -> None:
+    """The frames that a decision is held for: turn, walk, collect."""
+    pose, objects, alive = world.pose, world.objects, world.alive
+    forward, right, turn = plan.moves[action, 0], plan.moves[action, 1], plan.moves[action, 2]
+    walls, cell, radius, reach = plan.walls, plan.cell, plan.radius, plan.reach
+    x, y, cos, sin = pose[room, 0], pose[room, 1], math.cos(pose[room, 2]), math.sin(pose[room, 2])
+    for _ in range(SUBSTEPS):
+        if turn != 0:
+            pose[room, 2] = (pose[room, 2] + turn) % (2 * math.pi)
+            cos, sin = math.cos(pose[room, 2]), math.sin(pose[room, 2])
+        if forward == 0 and right == 0:
+            continue
+        x, y = walk(walls, cell, radius, x, y, forward * cos + right * sin, forward * sin - right * cos)
+        pose[room, 0], pose[room, 1] = x, y
+        for index in range(objects.shape[1]):
+            dx, dy = objects[room, index, 0] - x, objects[room, index, 1] - y
+            if dx * dx + dy * dy <= reach * reach and alive[room, index]:
+                phi[room, plan.types[index]] += np.float32(1)
+                _take(world, plan, room, index)
+
+
 @compiled()
-def advance(world: World, plan: Plan, action: NDArray[np.int64], outcome: Outcome) -> None:
-    """One decision in every room; where the episode was truncated, a new one begins instead."""
+def advance(world: World, plan: Plan, action: NDArray[np.int64], outcome: Outcome) -> bool:
+    """One decision in every room; where the episode was truncated, a new one begins instead.
+
+    False, and nothing has happened, if there is no such action.
+    """
+    for room in range(outcome.phi.shape[0]):
+        if action[room] < 0 or action[room] >= plan.moves.shape[0]:
+            return False
     # Plain loops over features: assigning to slices would triple the time of compiling.
     features = outcome.phi.shape[1]
     for room in range(outcome.phi.shape[0]):
@@ -246,9 +269,7 @@ def advance(world: World, plan: Plan, action: NDArray[np.int64], outcome: Outcom
         if fresh:
             _start_one(world, plan, room)
         else:
-            for _ in range(SUBSTEPS):
-                move(plan, world.pose[room], action[room])
-                _collect(world, plan, room, outcome.phi[room])
+            _decide(world, plan, room, action[room], outcome.phi)
             world.steps[room] += 1
         ended = world.steps[room] >= plan.decisions
         world.truncated[room] = ended
@@ -257,3 +278,4 @@ def advance(world: World, plan: Plan, action: NDArray[np.int64], outcome: Outcom
             before = 0.0 if fresh else world.collected[room, feature]
             world.collected[room, feature] = before + outcome.phi[room, feature]
             outcome.episode_phi[room, feature] = world.collected[room, feature] if ended else np.nan
+    return True
