@@ -73,8 +73,10 @@ class Camera:
         middle = screen[top : top + rows, left : left + columns]
         if self.scale == 1:
             return middle.copy()
-        blocks = middle.reshape(self.height, self.scale, self.width, self.scale, 3)
-        return blocks.mean(axis=(1, 3)).round().astype(np.uint8)
+        steps = range(self.scale)
+        parts = [middle[i :: self.scale, j :: self.scale] for i in steps for j in steps]
+        light = np.sum(parts, axis=0, dtype=np.uint32)
+        return ((light + len(parts) // 2) // len(parts)).astype(np.uint8)
 
 
 class Engine:

@@ -38,7 +38,7 @@ class DoomRoom(gym.Env[Image, np.int64]):
         render_mode: None or "rgb_array".
         positions: whether `info` holds "agent", [x, y, heading], and "objects", a row [type, x, y] for each of them,
             in metres and radians, counter-clockwise from the x axis. It costs a little time.
-        rules: the fields of :class:`~usfa.environments.room.rules.RoomRules`.
+        rules: the room; or give its fields by name, see :class:`~usfa.environments.room.RoomRules`.
     """
 
     def __init__(
@@ -47,13 +47,16 @@ class DoomRoom(gym.Env[Image, np.int64]):
         *,
         render_mode: str | None = None,
         positions: bool = False,
-        **rules: Any,
+        rules: RoomRules | None = None,
+        **fields: Any,
     ) -> None:
         self.metadata = {"render_modes": ["rgb_array"], "render_fps": 15}
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise InputError(f"render_mode is {render_mode!r}; expected None or 'rgb_array'.")
         self.render_mode = render_mode
-        self.rules = RoomRules(**rules)
+        if rules is not None and fields:
+            raise InputError(f"The rules came whole and in parts ({', '.join(fields)}); expected one or the other.")
+        self.rules = rules or RoomRules(**fields)
         height, width = image_size if isinstance(image_size, tuple) else (image_size, image_size)
         self._engine = Engine(self.rules, Camera(height, width), positions=positions)
         self._positions = positions
@@ -64,9 +67,12 @@ class DoomRoom(gym.Env[Image, np.int64]):
         self.reward_space = gym.spaces.Box(0, self.rules.objects_per_type, (self.rules.types,), np.float32)
         self._collected = np.zeros(self.rules.types, np.int64)  # so far in this episode
         self._left = 0  # decisions of this episode
+        self._image: Image | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Image, dict[str, Any]]:
         super().reset(seed=seed)
+        if not self._engine.close.alive:
+            raise InputError("The Doom room is closed; expected a new one to be made.")
         self._engine.start(int(self.np_random.integers(2**31)))
         *collected, placed = self._engine.counters()
         if placed < 1 + self.rules.objects:
@@ -76,11 +82,12 @@ class DoomRoom(gym.Env[Image, np.int64]):
             )
         self._collected[:] = collected
         self._left = self.rules.decisions
-        return self._engine.image(), self._info()
+        self._image = self._engine.image()
+        return self._image.copy(), self._info()
 
     def step(self, action: int | np.int64) -> tuple[Image, NDArray[np.float32], bool, bool, dict[str, Any]]:
-        if not 0 <= action < len(ACTIONS):
-            raise InputError(f"Action {action} does not exist; expected 0 to {len(ACTIONS) - 1}.")
+        if action not in self.action_space:
+            raise InputError(f"Action {action!r} does not exist; expected 0 to {len(ACTIONS) - 1}.")
         if not self._left:
             raise InputError("There is no episode to step; expected a call of reset() first.")
         self._engine.act(ACTIONS[int(action)])
@@ -88,10 +95,16 @@ class DoomRoom(gym.Env[Image, np.int64]):
         phi = (collected - self._collected).astype(np.float32)
         self._collected[:] = collected
         self._left -= 1
-        return self._engine.image(), phi, False, self._left == 0, self._info()
+        self._image = self._engine.image()
+        return self._image.copy(), phi, False, self._left == 0, self._info()
 
     def render(self) -> Image | None:
-        return self._engine.image() if self.render_mode else None
+        """The present observation; nothing without a render mode."""
+        if not self.render_mode:
+            return None
+        if self._image is None:
+            raise InputError("There is nothing to show; expected a call of reset() first.")
+        return self._image.copy()
 
     def close(self) -> None:
         """End the Doom process and delete its files; a second call does nothing."""
