@@ -75,7 +75,7 @@ class Camera:
             return middle.copy()
         steps = range(self.scale)
         parts = [middle[i :: self.scale, j :: self.scale] for i in steps for j in steps]
-        light = np.sum(parts, axis=0, dtype=np.uint32)
+        light: NDArray[np.uint32] = np.stack(parts).sum(axis=0, dtype=np.uint32)
         return ((light + len(parts) // 2) // len(parts)).astype(np.uint8)
 
 
