@@ -38,6 +38,10 @@ ENVIRONMENTS: dict[str, _Entry] = {
         "first-person room (Section 4.2): TVs, balls, hats and balloons, 84×84 pixels, D=4; arguments image_size, "
         "types, objects_per_type, side, layout, respawn, decisions, frame_stack",
     ),
+    "room-doom": _Entry(
+        "doom:DoomRoom",
+        "the same room on ViZDoom (extra doom), D=4; arguments image_size and those of the room",
+    ),
 }
 """The environments that come with the library, by the name that the command line uses."""
 
