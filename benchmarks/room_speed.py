@@ -96,7 +96,7 @@ def vizdoom_steps(steps: int = 100) -> Callable[[], int] | None:
         return None
     from usfa.environments import make
 
-    return _environment_steps(make("doom-room"), steps)
+    return _environment_steps(make("room-doom"), steps)
 
 
 def miniworld_steps(steps: int = 100) -> Callable[[], int] | None:

@@ -1,4 +1,4 @@
-"""The command line: `usfa train`, `usfa evaluate`, `usfa reproduce`, `usfa list`."""
+"""The command line: `usfa train`, `usfa evaluate`, `usfa reproduce`, `usfa watch`, `usfa list`."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from usfa.experiments.report import format_cell
 from usfa.experiments.run_directory import OnExisting, RunDirectory, read_config
 from usfa.experiments.trip import TripExperiment, reproduce_trip
 from usfa.experiments.trip_report import final_table
+from usfa.experiments.watch import Watch, watch
 from usfa.tasks import CANDIDATE_SETS, TASK_SETS, format_task
 from usfa.version import __version__
 
@@ -35,12 +36,14 @@ USAGE = """usfa: one agent for every task r = φ·w, by universal successor feat
   usfa train PRESET         train an agent, all seeds at once
   usfa evaluate RUN         how a trained agent does on any task, without learning
   usfa reproduce WHAT       an experiment of the paper: trip, one-state
+  usfa watch ENVIRONMENT    record a policy as film and contact sheet
   usfa list                 presets, environments, task sets, shipped agents
 
 Examples:
   usfa reproduce trip
   usfa train trip-usfa --seeds 0 1 2 --learner.epsilon 0.3
   usfa evaluate trip --task 0.7,0.7 1,-0.5 --candidates task train sample:5
+  usfa watch room --task 1,1,-1,0 --policy oracle
 
 Each command has --help. Mistakes in the input end with one sentence and exit code 2.
 """
@@ -144,6 +147,19 @@ class ReproduceOneState:
     output: Annotated[Output, tyro.conf.arg(name="")] = Output()
 
 
+@dataclass(frozen=True)
+class WatchCommand:
+    """Record one episode of a policy: a film, and a contact sheet, with task, map and collected objects.
+
+    Examples:
+      usfa watch room --task 1,1,-1,0
+      usfa watch room --task 1-100 --policy random --steps 150 --out random.mp4
+      usfa watch room-doom --task 1,0,0,0 --policy random
+    """
+
+    request: Annotated[Watch, tyro.conf.arg(name="")]
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
@@ -177,6 +193,7 @@ def _dispatch(words: list[str]) -> int:
         "train": _train,
         "evaluate": _evaluate,
         "reproduce": _reproduce,
+        "watch": _watch,
         "list": _list,
     }
     if words[0] not in commands:
@@ -302,6 +319,18 @@ def _program() -> str:
         return "python -m usfa"
     on_path = shutil.which("usfa")
     return "usfa" if on_path and Path(on_path).samefile(called) else called
+
+
+def _watch(words: list[str]) -> None:
+    if not words or words[0].startswith("-"):
+        print(WatchCommand.__doc__)
+        if not words or words[0] not in {"-h", "--help"}:
+            raise InputError(f"An environment is missing; expected one of {', '.join(ENVIRONMENTS)}.")
+        return
+    environment, *rest = words
+    command = _parse(WatchCommand, f"watch {environment}", rest)
+    film, sheet = watch(environment, command.request, _progress_console())
+    Console().print(f"Film: {film}   contact sheet: {sheet}", soft_wrap=True)
 
 
 def _list(words: list[str]) -> None:

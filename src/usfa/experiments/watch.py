@@ -1,0 +1,220 @@
+"""Watching a policy: a film and a contact sheet of one episode, with the task and what was collected drawn over it."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+from rich.console import Console
+
+from usfa.agents import Policy
+from usfa.environments import feature_count, make
+from usfa.errors import InputError
+from usfa.experiments.library import load
+from usfa.experiments.progress import progress_bar
+from usfa.figures.room import MapOfRoom, Pixels, compose, contact_sheet
+from usfa.files import write_atomically
+from usfa.tasks import format_task, parse_task
+
+__all__ = ["Watch", "watch"]
+
+STATE_POLICIES = ("oracle", "greedy")
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What to record."""
+
+    task: str
+    """w: "1,-1,0,0" or "1-100"."""
+    policy: str = "oracle"
+    """random; oracle or greedy, which see the true state of the room; or a trained agent: a name or a run directory."""
+    candidates: str | None = None
+    """The candidate set C of an agent."""
+    steps: int = 300
+    """Decisions to record, 15 per second."""
+    seed: int = 0
+    """Of the room and of the random policy."""
+    size: int = 336
+    """Pixels of the view, and of the map beside it."""
+    out: Path | None = None
+    """The film, .gif or .mp4; by default runs/watch-ENVIRONMENT.gif. The contact sheet gets the same name with .png."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.steps <= 100_000:
+            raise InputError(f"steps is {self.steps}; expected 1 to 100000.")
+        if not 42 <= self.size <= 1024:
+            raise InputError(f"size is {self.size}; expected 42 to 1024 pixels.")
+        if self.out is not None and self.out.suffix not in {".gif", ".mp4"}:
+            raise InputError(f"The film is to be {self.out}; expected a name that ends in .gif or .mp4.")
+
+    def path(self, environment: str) -> Path:
+        return self.out or Path("runs") / f"watch-{environment}.gif"
+
+
+class _Scene(Protocol):
+    """An episode that can be acted in and looked at."""
+
+    names: tuple[str, ...]  # of the features
+
+    def step(self) -> NDArray[np.float64]:
+        """Let the policy act once; returns φ."""
+        ...
+
+    def look(self, size: int) -> tuple[Pixels, MapOfRoom | None]: ...
+
+
+def watch(environment: str, request: Watch, console: Console | None = None) -> tuple[Path, Path]:
+    """Record one episode; returns the paths of the film and of the contact sheet."""
+    film = request.path(environment)
+    if film.suffix == ".mp4" and importlib.util.find_spec("imageio_ffmpeg") is None:
+        raise InputError("A film in .mp4 needs imageio-ffmpeg; install it with pip install 'usfa[video]', or use .gif.")
+    frames = []
+    with progress_bar(f"{request.policy} in {environment}", request.steps, "frames", console) as bar:
+        for frame in _frames(environment, request):
+            frames.append(frame)
+            bar.update(len(frames))
+    sheet = film.with_suffix(".png")
+    write_atomically(film, _mp4(frames) if film.suffix == ".mp4" else _gif(frames))
+    chosen = [frames[index] for index in np.linspace(0, len(frames) - 1, min(12, len(frames))).astype(int)]
+    write_atomically(sheet, _png(contact_sheet(chosen, columns=3)))
+    return film, sheet
+
+
+def _frames(environment: str, request: Watch) -> Iterator[Pixels]:
+    scene, w = _scene(environment, request)
+    collected = np.zeros(len(w))
+    task = "task  " + "   ".join(f"{name} {weight:+g}" for name, weight in zip(scene.names, w, strict=True))
+    for number in range(request.steps):
+        collected += scene.step()
+        view, plan = scene.look(request.size)
+        counts = "   ".join(f"{name} {count:g}" for name, count in zip(scene.names, collected, strict=True))
+        status = f"{request.policy}   {number + 1} steps   return {collected @ w:.1f}   collected  {counts}"
+        yield compose(view, plan, [task, status], request.size)
+
+
+def _scene(environment: str, request: Watch) -> tuple[_Scene, NDArray[np.float64]]:
+    if environment == "room":
+        w = parse_task(request.task, 4)
+        return _RoomScene(request, w), w
+    if request.policy in STATE_POLICIES:
+        raise InputError(f"The {request.policy} knows only the environment 'room'; given was {environment!r}.")
+    env = make(environment, render_mode="rgb_array")
+    w = parse_task(request.task, feature_count(env))
+    return _EnvironmentScene(env, request, w), w
+
+
+def _agent_policy(request: Watch, w: NDArray[np.float64]) -> Policy:
+    return load(request.policy).policy(format_task(w) if len(w) > 1 else w, request.candidates, seed=request.seed)
+
+
+class _RoomScene:
+    """The numba room, whose true state the oracle and the map see."""
+
+    def __init__(self, request: Watch, w: NDArray[np.float64]) -> None:
+        from usfa.environments.room import OBJECTS, RoomBatch, RoomRules
+        from usfa.environments.room.oracle import Greedy, Oracle, StatePolicy, random_policy
+
+        rules = RoomRules()
+        self._batch = RoomBatch(1, rules, seeds=[request.seed])
+        self.names = tuple(kind.name for kind in OBJECTS[: rules.types])
+        self._colours = [OBJECTS[kind].colour for kind in np.repeat(np.arange(rules.types), rules.objects_per_type)]
+        self._path = [self._batch.world.pose[0, :2].copy()]
+        policies: dict[str, Callable[[], StatePolicy]] = {
+            "oracle": lambda: Oracle(rules),
+            "greedy": lambda: Greedy(rules),
+            "random": lambda: random_policy(request.seed),
+        }
+        self._act: Callable[[], NDArray[np.int64]]
+        if request.policy in policies:
+            chosen = policies[request.policy]()
+            self._act = lambda: chosen.act(self._batch.world, w)
+        else:
+            policy = _agent_policy(request, w)
+            self._act = lambda: np.array([policy(self._batch.observation[0])])
+
+    def step(self) -> NDArray[np.float64]:
+        phi = self._batch.step(self._act()).phi[0].astype(np.float64)
+        if self._batch.first[0]:
+            self._path.clear()
+        self._path.append(self._batch.world.pose[0, :2].copy())
+        return phi
+
+    def look(self, size: int) -> tuple[Pixels, MapOfRoom | None]:
+        world, alive = self._batch.world, self._batch.world.alive[0]
+        x, y, heading = world.pose[0]
+        plan = MapOfRoom(
+            side=self._batch.rules.side,
+            walls=np.zeros((1, 1), np.bool_),
+            objects=world.objects[0][alive],
+            colours=[colour for colour, here in zip(self._colours, alive, strict=True) if here],
+            path=np.array(self._path[-150:]),
+            pose=(float(x), float(y), float(heading)),
+        )
+        return self._batch.render(size)[0], plan
+
+
+class _EnvironmentScene:
+    """Any environment that renders, for random policies and agents."""
+
+    def __init__(self, env: gym.Env[Any, Any], request: Watch, w: NDArray[np.float64]) -> None:
+        self._env = env
+        self.names = tuple(getattr(env.unwrapped, "object_names", [f"φ{index + 1}" for index in range(len(w))]))
+        self._rng = np.random.default_rng(request.seed)
+        self._policy = None if request.policy == "random" else _agent_policy(request, w)
+        self._observation, self._info = env.reset(seed=request.seed)
+
+    def step(self) -> NDArray[np.float64]:
+        legal = self._info.get("action_mask")
+        if self._policy is None:
+            assert isinstance(self._env.action_space, gym.spaces.Discrete)
+            actions = np.arange(self._env.action_space.n) if legal is None else np.flatnonzero(legal)
+            action = int(self._rng.choice(actions))
+        else:
+            action = self._policy(self._observation, legal)
+        self._observation, phi, terminated, truncated, self._info = self._env.step(action)
+        if terminated or truncated:
+            self._observation, self._info = self._env.reset()
+            if self._policy is not None:
+                self._policy.reset()
+        return np.array(phi, np.float64)
+
+    def look(self, size: int) -> tuple[Pixels, MapOfRoom | None]:
+        picture: Any = self._env.render()
+        if not isinstance(picture, np.ndarray):
+            raise InputError(f"The environment {self._env} does not render pictures; expected render_mode 'rgb_array'.")
+        return picture, None
+
+
+def _png(picture: Pixels) -> bytes:
+    content = io.BytesIO()
+    Image.fromarray(picture).save(content, "PNG", optimize=True)
+    return content.getvalue()
+
+
+def _gif(frames: list[Pixels]) -> bytes:
+    """Every second frame at 7.5 per second: films in GIF are large."""
+    pictures = [Image.fromarray(frame).quantize(128) for frame in frames[::2]]
+    content = io.BytesIO()
+    pictures[0].save(content, "GIF", save_all=True, append_images=pictures[1:], duration=133, loop=0)
+    return content.getvalue()
+
+
+def _mp4(frames: list[Pixels]) -> bytes:
+    import tempfile
+
+    import imageio.v2 as imageio
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "film.mp4"
+        even = [frame[: frame.shape[0] // 2 * 2, : frame.shape[1] // 2 * 2] for frame in frames]
+        imageio.mimwrite(path, even, fps=15, macro_block_size=2)
+        return path.read_bytes()
