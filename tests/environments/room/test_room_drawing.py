@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from reference import reference_image
+from room_reference import reference_image
 
 from usfa.environments.room import OBJECTS, RoomBatch, RoomRules
 

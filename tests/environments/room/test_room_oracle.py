@@ -52,7 +52,9 @@ def test_without_anything_to_gain_it_collects_nothing(oracle, w):
 
 def test_it_finds_its_way_around_walls_and_to_the_last_object():
     maze = RoomRules(layout=MAZE, side=12.0, objects_per_type=2, decisions=300)
-    assert returns(Oracle(maze), [1, 1, 0, 0], maze, range(6)).min() > 8
+    found = returns(Oracle(maze), [1, 1, 0, 0], maze, range(6))
+    assert found.min() > 5
+    assert found.mean() > 2 * returns(Greedy(maze), [1, 1, 0, 0], maze, range(6)).mean()
     finite = RoomRules(respawn=False, decisions=400)
     np.testing.assert_array_equal(returns(Oracle(finite), [1, 0, 0, 0], finite, range(6)), 5)
 
