@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -209,8 +210,6 @@ def _gif(frames: list[Pixels]) -> bytes:
 
 
 def _mp4(frames: list[Pixels]) -> bytes:
-    import tempfile
-
     import imageio.v2 as imageio
 
     with tempfile.TemporaryDirectory() as folder:

@@ -1,6 +1,6 @@
-"""A contact sheet of the room on ViZDoom at 84×84: each type of object near and far, and eight views at random.
+"""A sheet with both engines of the room at 84×84: each type of object near and far, and eight views at random.
 
-python benchmarks/doom_sheet.py [--out docs/results/room/doom_sheet.png]
+python docs/engine_sheet.py [--out docs/results/room/engines.png]
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from usfa.environments.doom import DoomRoom
 from usfa.environments.room.rules import OBJECTS
+from usfa.environments.room.sheet import DISTANCES as OUR_DISTANCES
+from usfa.environments.room.sheet import line_up, random_views
 
 Image = NDArray[np.uint8]
 
@@ -23,16 +25,26 @@ SEEDS = 3000
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path("docs/results/room/doom_sheet.png"))
+    parser.add_argument("--out", type=Path, default=Path("docs/results/room/engines.png"))
     out: Path = parser.parse_args().out
     env = DoomRoom(image_size=84, types=len(OBJECTS), objects_per_type=1, positions=True)
     views = _views_of_types(env)
     env.close()
     env = DoomRoom(image_size=84)
-    random_views = [env.reset(seed=seed)[0] for seed in range(len(OBJECTS))]
+    doom_views = [env.reset(seed=seed)[0] for seed in range(len(OBJECTS))]
     env.close()
+    ours = line_up(84).reshape(len(OUR_DISTANCES), len(OBJECTS), 84, 84, 3)
+    kinds = range(len(OBJECTS))
+    rows = {
+        "embedded, 3 m": list(ours[OUR_DISTANCES.index(3.0)]),
+        "Doom, 2–3 m": [views[kind, "near"] for kind in kinds],
+        "embedded, 6 m": list(ours[OUR_DISTANCES.index(6.0)]),
+        "Doom, 6–8 m": [views[kind, "far"] for kind in kinds],
+        "embedded, any": list(random_views(84, len(OBJECTS))),
+        "Doom, any": doom_views,
+    }
     out.parent.mkdir(parents=True, exist_ok=True)
-    _draw(views, random_views, out)
+    _draw(rows, out)
     print(f"Wrote {out}.")
 
 
@@ -60,16 +72,16 @@ def _ahead(agent: NDArray[np.float64], objects: NDArray[np.float64]) -> tuple[in
     return int(objects[seen[0], 0]), float(np.hypot(*away[seen[0]]))
 
 
-def _draw(views: dict[tuple[int, str], Image], random_views: list[Image], out: Path) -> None:
-    figure, axes = plt.subplots(3, len(OBJECTS), figsize=(1.5 * len(OBJECTS), 4.9), layout="constrained")
-    for column, kind in enumerate(OBJECTS):
-        for row, image in enumerate((views[column, "near"], views[column, "far"], random_views[column])):
-            axes[row, column].imshow(image, interpolation="nearest")
-            axes[row, column].set(xticks=[], yticks=[])
-        axes[0, column].set_title(kind.name)
-    for row, label in enumerate(("2 to 3 m", "6 to 8 m", "any view, D=4")):
+def _draw(rows: dict[str, list[Image]], out: Path) -> None:
+    figure, axes = plt.subplots(len(rows), len(OBJECTS), figsize=(1.5 * len(OBJECTS), 9.6), layout="constrained")
+    for row, (label, images) in enumerate(rows.items()):
+        for ax, image in zip(axes[row], images, strict=True):
+            ax.imshow(image, interpolation="nearest")
+            ax.set(xticks=[], yticks=[])
         axes[row, 0].set_ylabel(label)
-    figure.savefig(out, dpi=150, metadata={"Software": None})
+    for ax, kind in zip(axes[0], OBJECTS, strict=True):
+        ax.set_title(kind.name)
+    figure.savefig(out, dpi=110, metadata={"Software": None})
     plt.close(figure)
 
 

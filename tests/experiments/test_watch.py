@@ -1,0 +1,90 @@
+import numpy as np
+import pytest
+from PIL import Image
+
+from usfa.cli import main
+from usfa.errors import InputError
+from usfa.experiments.watch import Watch, watch
+from usfa.figures.room import MapOfRoom, contact_sheet
+
+
+@pytest.mark.parametrize("policy", ["random", "oracle", "greedy"])
+def test_a_film_and_a_sheet_of_the_room(tmp_path, policy):
+    request = Watch(task="1,1,-1,0", policy=policy, steps=6, size=84, out=tmp_path / "film.gif")
+    film, sheet = watch("room", request)
+    with Image.open(film) as picture:
+        assert picture.format == "GIF"
+        assert picture.n_frames == 3  # every second frame
+        assert picture.size == (2 * 84, 84 + 44)
+    with Image.open(sheet) as picture:
+        assert picture.size == (3 * 2 * 84, 2 * (84 + 44))
+
+
+def test_same_seed_same_film(tmp_path):
+    films = []
+    for name in ("a", "b", "c"):
+        request = Watch(
+            task="1000", policy="random", steps=4, size=42, seed=int(name == "c"), out=tmp_path / f"{name}.gif"
+        )
+        films.append(watch("room", request)[0].read_bytes())
+    assert films[0] == films[1] != films[2]
+
+
+def test_the_map_has_the_agent_and_the_objects_where_they_are():
+    plan = MapOfRoom(
+        side=10.0,
+        walls=np.zeros((1, 1), np.bool_),
+        objects=np.array([[2.0, 8.0]]),
+        colours=[(255, 0, 0)],
+        path=np.zeros((0, 2)),
+        pose=(8.0, 2.0, 0.0),
+    )
+    picture = np.asarray(plan.draw(100))
+    assert picture[20, 20].tolist() == [255, 0, 0]  # y is up: 8 m of 10 is near the top
+    assert picture[80, 80].tolist() == [255, 255, 255]
+    assert picture[50, 50].tolist() == picture[20, 80].tolist()
+
+
+def test_sheets_go_from_left_to_right():
+    frames = [np.full((2, 3, 3), shade, np.uint8) for shade in (10, 20, 30)]
+    sheet = contact_sheet(frames, columns=2)
+    assert sheet.shape == (4, 6, 3)
+    assert (sheet[0, 0, 0], sheet[0, 5, 0], sheet[2, 0, 0], sheet[2, 5, 0]) == (10, 20, 30, 255)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"out": "film.avi"}, "expected a name that ends in .gif or .mp4"),
+        ({"steps": 0}, "steps is 0; expected 1 to 100000"),
+        ({"size": 7}, "size is 7; expected 42 to 1024"),
+    ],
+)
+def test_requests_are_checked(tmp_path, settings, sentence):
+    if "out" in settings:
+        settings = {"out": tmp_path / settings["out"]}
+    with pytest.raises(InputError, match=sentence):
+        Watch(task="1000", **settings)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["watch", "room", "--task", "1,0"], "Task '1,0' has 2 entries; expected 4"),
+        (["watch", "trip", "--task", "1,0"], "The oracle knows only the environment 'room'"),
+        (["watch", "rom", "--task", "1,0", "--policy", "random"], "did you mean 'room'?"),
+        (["watch", "room", "--task", "1000", "--policy", "nobody"], "Unknown agent or run directory 'nobody'"),
+        (["watch"], "An environment is missing"),
+    ],
+)
+def test_bad_input_is_one_sentence(tmp_path, monkeypatch, capsys, words, sentence):
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 2
+    assert sentence in capsys.readouterr().err
+    assert not list(tmp_path.rglob("*.gif"))
+
+
+def test_mp4_without_its_extra_is_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.setattr("usfa.experiments.watch.importlib.util.find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"pip install 'usfa\[video\]', or use \.gif\.$"):
+        watch("room", Watch(task="1000", out=tmp_path / "film.mp4"))
