@@ -428,8 +428,12 @@ def test_importing_the_library_does_not_import_the_engine():
 
 
 def test_without_the_extra(monkeypatch):
+    real = importlib.import_module
+
     def refuse(name, *arguments):
-        raise ModuleNotFoundError(f"No module named {name!r}")
+        if name == "vizdoom":
+            raise ModuleNotFoundError(f"No module named {name!r}")
+        return real(name, *arguments)
 
     monkeypatch.setattr(importlib, "import_module", refuse)
     sentence = "The Doom room needs ViZDoom; install it with pip install 'usfa[doom]'."
