@@ -108,24 +108,30 @@ print(make("room").reset(seed=0)[0].sum())
 """
 
 
-def test_works_where_nothing_can_be_written(tmp_path):
-    """No cache beside the source, none in the home directory; the first frame is the usual one."""
-    blocked = (
-        "from numba.core import caching\n"
-        "def refuse(cls, *a, **k): return None\n"
-        "caching._SourceFileBackedLocatorMixin.from_function = classmethod(refuse)\n"
-        "for name in ('_InTreeCacheLocator', '_InTreeCacheLocatorFsAgnostic', '_UserWideCacheLocator'):\n"
-        "    if hasattr(caching, name): getattr(caching, name).from_function = classmethod(refuse)\n"
-    )
+BLOCKED = """
+import os
+from numba.core import caching
+writable = caching._CacheLocator.ensure_cache_path
+def refuse(self):
+    if not self.get_cache_path().startswith(os.path.join({allowed!r}, "usfa-numba-")): raise OSError("read-only")
+    writable(self)
+caching._CacheLocator.ensure_cache_path = refuse
+"""
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["temporary", "nowhere"])
+def test_works_where_the_usual_caches_cannot_be_written(tmp_path, kept):
+    """As with a read-only home: compiled code is kept in a private temporary folder, or not at all."""
     environment = {**os.environ, "HOME": "/nonexistent", "TMPDIR": str(tmp_path)}
     environment.pop("NUMBA_CACHE_DIR", None)
     frames = [
         subprocess.run(
             [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=100
         ).stdout
-        for code in (FIRST_FRAME, blocked + FIRST_FRAME)
+        for code in (FIRST_FRAME, BLOCKED.format(allowed=str(tmp_path) if kept else "/nowhere") + FIRST_FRAME)
     ]
     assert frames[0] == frames[1] != ""
+    assert bool(list(tmp_path.glob("usfa-numba-*/**/*.nbi"))) == kept
 
 
 def test_importing_the_library_starts_neither_compiler_nor_torch():

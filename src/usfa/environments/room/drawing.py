@@ -257,7 +257,7 @@ def _draw_sprite(
             colour = _between(_between(a, b, share_u), _between(c, d, share_u), share_v)
             behind = 255 - (colour >> 48)
             for channel in range(3):
-                under = (image[line, column, channel] * behind * 257) >> 16
+                under = (image[line, column, channel] * behind * 257 + 32896) >> 16  # a 255th, rounded
                 image[line, column, channel] = min(((colour >> (16 * channel)) & 255) + under, 255)
 
 
