@@ -2,7 +2,7 @@
 
 agent = usfa.load("trip")                      # a shipped agent, or any run directory
 policy = agent.policy(task=[0.7, 0.7])         # any real vector, negative entries included
-action = policy(observation)
+action = policy(observation, legal=info["action_mask"])
 
 What needs torch is imported when it is first asked for, so that an environment alone starts at once.
 """

@@ -154,6 +154,7 @@ class WatchCommand:
     Examples:
       usfa watch room --task 1,1,-1,0
       usfa watch room --task 1-100 --policy random --steps 150 --out random.mp4
+      usfa watch room --task 11 --arguments types 2 layout "....../..##../..##../....../....../......"
       usfa watch room-doom --task 1,0,0,0 --policy random
     """
 

@@ -88,3 +88,18 @@ def test_mp4_without_its_extra_is_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr("usfa.experiments.watch.importlib.util.find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"pip install 'usfa\[video\]', or use \.gif\.$"):
         watch("room", Watch(task="1000", out=tmp_path / "film.mp4"))
+
+
+def test_variants_of_the_room_by_their_arguments(tmp_path):
+    arguments = {"types": 2, "layout": "...../.###./...../.#.../....."}
+    film, _ = watch("room", Watch(task="11", steps=3, size=42, arguments=arguments, out=tmp_path / "film.gif"))
+    assert film.exists()
+    with pytest.raises(InputError, match="unknown field 'colour'"):
+        watch("room", Watch(task="11", arguments={"colour": 1}, out=tmp_path / "film.gif"))
+
+
+def test_other_environments_that_render_are_filmed_without_a_map(tmp_path):
+    request = Watch(task="1000", policy="random", steps=2, size=84, out=tmp_path / "film.gif")
+    film, _ = watch("room-doom", request)
+    with Image.open(film) as picture:
+        assert picture.size == (84, 84 + 44)

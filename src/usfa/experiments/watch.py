@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib.util
 import io
 import tempfile
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,11 +18,14 @@ from rich.console import Console
 
 from usfa.agents import Policy
 from usfa.environments import feature_count, make
+from usfa.environments.room import OBJECTS, RoomRules
+from usfa.environments.room.layout import wall_cells
 from usfa.errors import InputError
 from usfa.experiments.library import load
 from usfa.experiments.progress import progress_bar
 from usfa.figures.room import MapOfRoom, Pixels, compose, contact_sheet
 from usfa.files import write_atomically
+from usfa.records import from_json
 from usfa.tasks import format_task, parse_task
 
 __all__ = ["Watch", "watch"]
@@ -44,6 +47,8 @@ class Watch:
     """Decisions to record, 15 per second."""
     seed: int = 0
     """Of the room and of the random policy."""
+    arguments: Mapping[str, int | float | str] = field(default_factory=dict)
+    """Arguments of the environment, such as: types 6 layout "...../.##../...../...../....." (a slash ends a line)."""
     size: int = 336
     """Pixels of the view, and of the map beside it."""
     out: Path | None = None
@@ -103,12 +108,17 @@ def _frames(environment: str, request: Watch) -> Iterator[Pixels]:
 
 
 def _scene(environment: str, request: Watch) -> tuple[_Scene, NDArray[np.float64]]:
+    arguments = {
+        name: value.replace("/", "\n") if name == "layout" and isinstance(value, str) else value
+        for name, value in request.arguments.items()
+    }
     if environment == "room":
-        w = parse_task(request.task, 4)
-        return _RoomScene(request, w), w
+        rules = from_json(RoomRules, arguments, "--arguments")
+        w = parse_task(request.task, rules.types)
+        return _RoomScene(request, rules, w), w
     if request.policy in STATE_POLICIES:
         raise InputError(f"The {request.policy} knows only the environment 'room'; given was {environment!r}.")
-    env = make(environment, render_mode="rgb_array")
+    env = make(environment, render_mode="rgb_array", **arguments)
     w = parse_task(request.task, feature_count(env))
     return _EnvironmentScene(env, request, w), w
 
@@ -120,11 +130,12 @@ def _agent_policy(request: Watch, w: NDArray[np.float64]) -> Policy:
 class _RoomScene:
     """The numba room, whose true state the oracle and the map see."""
 
-    def __init__(self, request: Watch, w: NDArray[np.float64]) -> None:
-        from usfa.environments.room import OBJECTS, RoomBatch, RoomRules
+    def __init__(self, request: Watch, rules: RoomRules, w: NDArray[np.float64]) -> None:
+        # Here and not above: they bring the compiler, which nothing else on the command line needs.
+        from usfa.environments.room.batch import RoomBatch
         from usfa.environments.room.oracle import Greedy, Oracle, StatePolicy, random_policy
 
-        rules = RoomRules()
+        self._walls = wall_cells(rules)
         self._batch = RoomBatch(1, rules, seeds=[request.seed])
         self.names = tuple(kind.name for kind in OBJECTS[: rules.types])
         self._colours = [OBJECTS[kind].colour for kind in np.repeat(np.arange(rules.types), rules.objects_per_type)]
@@ -154,7 +165,7 @@ class _RoomScene:
         x, y, heading = world.pose[0]
         plan = MapOfRoom(
             side=self._batch.rules.side,
-            walls=np.zeros((1, 1), np.bool_),
+            walls=self._walls,
             objects=world.objects[0][alive],
             colours=[colour for colour, here in zip(self._colours, alive, strict=True) if here],
             path=np.array(self._path[-150:]),
