@@ -1,11 +1,11 @@
-"""The one exception for mistakes in what a person gave us, and the words it is told in."""
+"""What is told to a person without a traceback: mistakes in what they gave us, and that they stopped us."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["InputError", "unknown_name"]
+__all__ = ["InputError", "Interrupted", "unknown_name"]
 
 
 class InputError(Exception):
@@ -13,6 +13,10 @@ class InputError(Exception):
 
     The command line prints the sentence without a traceback and exits with code 2.
     """
+
+
+class Interrupted(Exception):
+    """The user pressed Ctrl-C; what was done is saved, and the message says how to go on."""
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> InputError:

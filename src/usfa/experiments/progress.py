@@ -12,11 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-__all__ = ["Interrupted", "ProgressBar", "interruptible", "progress_bar"]
-
-
-class Interrupted(Exception):
-    """The user pressed Ctrl-C; what was done is saved, and the message says how to go on."""
+__all__ = ["ProgressBar", "interruptible", "progress_bar"]
 
 
 class ProgressBar:

@@ -19,10 +19,10 @@ from torch import Tensor
 
 from usfa.agents import Agent, AgentFile, AgentSpec, make_agent, save_agent
 from usfa.environments import Environment, ObservationSpec, action_count, feature_count, make
-from usfa.errors import InputError
+from usfa.errors import InputError, Interrupted
 from usfa.evaluation import exact_mdp, write_table
 from usfa.experiments.config import TrainConfig
-from usfa.experiments.progress import Interrupted, interruptible, progress_bar
+from usfa.experiments.progress import interruptible, progress_bar
 from usfa.experiments.run_directory import OnExisting, RunDirectory
 from usfa.experiments.snapshots import SnapshotWriter, score_snapshots
 from usfa.learners import Learner, Update

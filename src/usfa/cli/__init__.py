@@ -1,0 +1,73 @@
+"""The command line. Each command is a module, imported when it is called: help does not wait for torch."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from usfa.errors import InputError, Interrupted, unknown_name
+from usfa.version import __version__
+
+__all__ = ["main"]
+
+COMMANDS = {
+    "train": "train",
+    "evaluate": "evaluate",
+    "reproduce": "reproduce",
+    "watch": "watch",
+    "list": "listing",
+}
+
+USAGE = """usfa: one agent for every task r = φ·w, by universal successor features.
+
+  usfa train PRESET         train an agent, all seeds at once
+  usfa evaluate RUN         how a trained agent does on any task, without learning
+  usfa reproduce WHAT       an experiment of the paper: trip, one-state
+  usfa watch ENVIRONMENT    record a policy as film and contact sheet
+  usfa list                 presets, environments, task sets, shipped agents
+
+Examples:
+  usfa reproduce trip
+  usfa train trip-usfa --seeds 0 1 2 --learner.epsilon 0.3
+  usfa evaluate trip --task 0.7,0.7 1,-0.5 --candidates task train sample:5
+  usfa watch room --task 1,1,-1,0 --policy oracle
+
+Each command has --help. Mistakes in the input end with one sentence and exit code 2.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _dispatch(words)
+    except InputError as error:
+        print(f"usfa: {error}", file=sys.stderr)
+        return 2
+    except Interrupted as stopped:
+        print(f"\nusfa: {stopped}", file=sys.stderr)
+        return 130
+    except (FileNotFoundError, NotADirectoryError, PermissionError, IsADirectoryError) as error:
+        print(f"usfa: {error.filename} cannot be used: {error.strerror}.", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        print("\nusfa: interrupted; the last checkpoint is kept, and --resume goes on from it.", file=sys.stderr)
+        return 130
+
+
+def _dispatch(words: list[str]) -> int:
+    if not words or words[0] in {"-h", "--help", "help"}:
+        print(USAGE, end="")
+        return 0
+    if words[0] == "--version":
+        print(f"usfa {__version__}")
+        return 0
+    if words[0] not in COMMANDS:
+        raise unknown_name("command", words[0], COMMANDS)
+    importlib.import_module(f"{__name__}.{COMMANDS[words[0]]}").run(words[1:])
+    return 0

@@ -1,0 +1,72 @@
+"""`usfa evaluate`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+import tyro
+from rich.console import Console
+
+from usfa.cli.terminal import parse, table_of
+from usfa.errors import InputError
+from usfa.evaluation import evaluate
+from usfa.experiments import load
+
+__all__ = ["Evaluate", "run"]
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Score a trained agent on any tasks, without learning.
+
+    Examples:
+      usfa evaluate trip --task 0.7,0.7
+      usfa evaluate runs/trip-usfa --task 1,-0.5 11 --candidates task train train+task sample:5 "1,0;0.5,0.5"
+      usfa evaluate runs/trip-usfa --task trip-directions --seed 3
+    """
+
+    run: tyro.conf.Positional[str]
+    """A run directory, an agent directory, or the name of a shipped agent."""
+    task: tuple[str, ...]
+    """Tasks w': "1,-1,0,0", the paper's shorthand "1-100", or the name of a set such as trip-directions."""
+    candidates: tuple[str, ...] = ()
+    """Candidate sets C: task, train, train+task, sample:N, or vectors "1,0;0,1". By default train+task (UVFA: task)."""
+    seed: int | None = None
+    """Which of the training seeds; the first by default."""
+    episodes: int = 20
+    """Episodes per task and candidate set, where the score is not exact."""
+    epsilon: float = 0.001
+    """Probability of a random action in those."""
+    rng: int = 0
+    """Seed of the evaluation: environments, exploration, sample:N."""
+    csv: bool = False
+    """Print CSV instead of a table."""
+    trust: bool = False
+    """Allow the agent's file to name a module that its environment is imported from."""
+
+
+def run(words: list[str]) -> None:
+    command = parse(Evaluate, "evaluate", words)
+    if not command.task:
+        raise InputError("--task is empty; expected at least one task, such as 1,0.")
+    agent = load(command.run, command.seed)
+    tables = [
+        evaluate(
+            agent,
+            task,
+            command.candidates or None,
+            episodes=command.episodes,
+            epsilon=command.epsilon,
+            seed=command.rng,
+            trust=command.trust,
+        )
+        for task in command.task
+    ]
+    table = pd.concat(tables, ignore_index=True)
+    if command.csv:
+        print(table.to_csv(index=False), end="")
+        return
+    known = bool(table.optimal.notna().any())
+    table = table.drop(columns=["std"] if known else ["optimal", "gap"])
+    Console().print(table_of(table, repr(agent)))

@@ -1,0 +1,70 @@
+"""`usfa train`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+
+from usfa.cli.terminal import Output, parse, print_next, progress_console, table_of
+from usfa.environments import check_trusted
+from usfa.errors import InputError
+from usfa.evaluation import read_scores, summarise
+from usfa.experiments import PRESETS, TrainConfig, preset, train
+from usfa.experiments.run_directory import RunDirectory, read_config
+
+__all__ = ["Train", "run"]
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train an agent with several seeds at once, freeze snapshots, score them.
+
+    The first word is a preset (see `usfa list`) or the config.json of an earlier run; every setting can be changed.
+
+    Examples:
+      usfa train trip-usfa
+      usfa train trip-usfa --seeds 0 1 2 --learner.epsilon 0.3 --out runs/greedier
+      usfa train trip-usfa --resume
+      usfa train runs/trip-usfa/config.json --out runs/again   (--trust, if it names a module to import)
+    """
+
+    config: Annotated[TrainConfig, tyro.conf.arg(name="")]
+    output: Annotated[Output, tyro.conf.arg(name="")] = field(default_factory=Output)
+
+
+def run(words: list[str]) -> None:
+    if not words or words[0].startswith("-"):
+        print(Train.__doc__)
+        if not words or words[0] not in {"-h", "--help"}:
+            raise InputError(f"A preset is missing; expected one of {', '.join(PRESETS)}.")
+        print(f"Presets: {', '.join(PRESETS)}. `usfa train PRESET --help` shows every setting.")
+        return
+    name, *rest = words
+    if name.endswith(".json"):
+        config, name = read_config(Path(name), TrainConfig), Path(name).resolve().parent.name
+        check_trusted(config.environment, trust="--trust" in rest)
+        rest = [word for word in rest if word != "--trust"]
+    else:
+        config = preset(name)
+    command = parse(Train, f"train {name}", rest, Train(config))
+    if command.output.resume:  # what is resumed keeps its own settings; flags may only repeat them
+        saved = RunDirectory(command.output.path(name)).config(TrainConfig)
+        command = parse(Train, f"train {name}", rest, Train(saved))
+    run = train(command.config, command.output.path(name), command.output.existing, progress_console())
+    _print_training(Console(), run)
+
+
+def _print_training(console: Console, run: RunDirectory) -> None:
+    scores = read_scores(run.scores)
+    final = scores[scores.snapshot == scores.snapshot.max()]
+    final = final.assign(gap=final.optimal - final.score)
+    known = bool(final.gap.notna().all())
+    summary = summarise(final, ["candidates", "task_set"], "gap" if known else "score")
+    shown = summary[["candidates", "task_set", "mean", "std", "low", "high", "runs", "tasks"]]
+    title = "mean gap to the optimum, 95 % interval" if known else "mean score, 95 % interval"
+    console.print(table_of(shown, title))
+    print_next(console, f"evaluate {run.path} --task {scores.task.iloc[-1]}")

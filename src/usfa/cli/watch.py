@@ -1,0 +1,42 @@
+"""`usfa watch`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+
+from usfa.cli.terminal import parse, progress_console
+from usfa.environments import ENVIRONMENTS
+from usfa.errors import InputError
+from usfa.experiments.watch import Watch, watch
+
+__all__ = ["WatchCommand", "run"]
+
+
+@dataclass(frozen=True)
+class WatchCommand:
+    """Record one episode of a policy: a film, and a contact sheet, with task, map and collected objects.
+
+    Examples:
+      usfa watch room --task 1,1,-1,0
+      usfa watch room --task 1-100 --policy random --steps 150 --out random.mp4
+      usfa watch room --task 11 --arguments types 2 layout "....../..##../..##../....../....../......"
+      usfa watch room-doom --task 1,0,0,0 --policy random
+    """
+
+    request: Annotated[Watch, tyro.conf.arg(name="")]
+
+
+def run(words: list[str]) -> None:
+    if not words or words[0].startswith("-"):
+        print(WatchCommand.__doc__)
+        if not words or words[0] not in {"-h", "--help"}:
+            raise InputError(f"An environment is missing; expected one of {', '.join(ENVIRONMENTS)}.")
+        return
+    environment, *rest = words
+    command = parse(WatchCommand, f"watch {environment}", rest)
+    film, sheet = watch(environment, command.request, progress_console())
+    Console().print(f"Film: {film}   contact sheet: {sheet}", soft_wrap=True)
