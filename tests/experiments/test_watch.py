@@ -103,3 +103,22 @@ def test_other_environments_that_render_are_filmed_without_a_map(tmp_path):
     film, _ = watch("room-doom", request)
     with Image.open(film) as picture:
         assert picture.size == (84, 84 + 44)
+
+
+def test_a_film_ends_with_the_episode(tmp_path):
+    arguments = {"decisions": 3, "respawn": False, "image_size": 42}
+    request = Watch(task="1000", policy="random", steps=50, size=42, arguments=arguments, out=tmp_path / "film.gif")
+    film, _ = watch("room", request)
+    with Image.open(film) as picture:
+        assert picture.n_frames == 2  # frames 1 and 3
+
+
+def test_mp4(tmp_path):
+    pytest.importorskip("imageio_ffmpeg", reason="a film in .mp4 needs imageio-ffmpeg")
+    film, _ = watch("room", Watch(task="1000", policy="random", steps=4, size=84, out=tmp_path / "film.mp4"))
+    assert film.read_bytes()[4:8] == b"ftyp"
+
+
+def test_the_command_line_knows_truth_from_text(tmp_path, capsys):
+    words = ["watch", "room", "--task", "1000", "--policy", "random", "--steps", "2", "--size", "42"]
+    assert main([*words, "--arguments", "respawn", "False", "--out", str(tmp_path / "film.gif")]) == 0

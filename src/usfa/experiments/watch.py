@@ -44,10 +44,10 @@ class Watch:
     candidates: str | None = None
     """The candidate set C of an agent."""
     steps: int = 300
-    """Decisions to record, 15 per second."""
+    """Decisions to record, 15 per second; the film ends with the episode at the latest."""
     seed: int = 0
     """Of the room and of the random policy."""
-    arguments: Mapping[str, int | float | str] = field(default_factory=dict)
+    arguments: Mapping[str, bool | int | float | str] = field(default_factory=dict)
     """Arguments of the environment, such as: types 6 layout "...../.##../...../...../....." (a slash ends a line)."""
     size: int = 336
     """Pixels of the view, and of the map beside it."""
@@ -57,6 +57,8 @@ class Watch:
     def __post_init__(self) -> None:
         if not 1 <= self.steps <= 100_000:
             raise InputError(f"steps is {self.steps}; expected 1 to 100000.")
+        if self.seed < 0:
+            raise InputError(f"seed is {self.seed}; expected 0 or more.")
         if not 42 <= self.size <= 1024:
             raise InputError(f"size is {self.size}; expected 42 to 1024 pixels.")
         if self.out is not None and self.out.suffix not in {".gif", ".mp4"}:
@@ -70,6 +72,7 @@ class _Scene(Protocol):
     """An episode that can be acted in and looked at."""
 
     names: tuple[str, ...]  # of the features
+    over: bool  # the episode has ended
 
     def step(self) -> NDArray[np.float64]:
         """Let the policy act once; returns φ."""
@@ -83,15 +86,20 @@ def watch(environment: str, request: Watch, console: Console | None = None) -> t
     film = request.path(environment)
     if film.suffix == ".mp4" and importlib.util.find_spec("imageio_ffmpeg") is None:
         raise InputError("A film in .mp4 needs imageio-ffmpeg; install it with pip install 'usfa[video]', or use .gif.")
-    frames = []
+    if film.is_dir():
+        raise InputError(f"{film} is a directory; expected the name of a film.")
+    writer = _Mp4() if film.suffix == ".mp4" else _Gif()
+    shown: list[Pixels] = []
+    every = max(1, request.steps // 12)
     with progress_bar(f"{request.policy} in {environment}", request.steps, "frames", console) as bar:
-        for frame in _frames(environment, request):
-            frames.append(frame)
-            bar.update(len(frames))
+        for number, frame in enumerate(_frames(environment, request)):
+            writer.add(frame)
+            if number % every == 0 and len(shown) < 12:
+                shown.append(frame)
+            bar.update(number + 1)
     sheet = film.with_suffix(".png")
-    write_atomically(film, _mp4(frames) if film.suffix == ".mp4" else _gif(frames))
-    chosen = [frames[index] for index in np.linspace(0, len(frames) - 1, min(12, len(frames))).astype(int)]
-    write_atomically(sheet, _png(contact_sheet(chosen, columns=3)))
+    write_atomically(film, writer.content())
+    write_atomically(sheet, _png(contact_sheet(shown, columns=3)))
     return film, sheet
 
 
@@ -105,6 +113,8 @@ def _frames(environment: str, request: Watch) -> Iterator[Pixels]:
         counts = "   ".join(f"{name} {count:g}" for name, count in zip(scene.names, collected, strict=True))
         status = f"{request.policy}   {number + 1} steps   return {collected @ w:.1f}   collected  {counts}"
         yield compose(view, plan, [task, status], request.size)
+        if scene.over:
+            return
 
 
 def _scene(environment: str, request: Watch) -> tuple[_Scene, NDArray[np.float64]]:
@@ -113,9 +123,12 @@ def _scene(environment: str, request: Watch) -> tuple[_Scene, NDArray[np.float64
         for name, value in request.arguments.items()
     }
     if environment == "room":
+        shown: dict[str, int] = {
+            name: int(arguments.pop(name)) for name in ("image_size", "frame_stack") if name in arguments
+        }
         rules = from_json(RoomRules, arguments, "--arguments")
         w = parse_task(request.task, rules.types)
-        return _RoomScene(request, rules, w), w
+        return _RoomScene(request, rules, shown, w), w
     if request.policy in STATE_POLICIES:
         raise InputError(f"The {request.policy} knows only the environment 'room'; given was {environment!r}.")
     env = make(environment, render_mode="rgb_array", **arguments)
@@ -130,13 +143,15 @@ def _agent_policy(request: Watch, w: NDArray[np.float64]) -> Policy:
 class _RoomScene:
     """The numba room, whose true state the oracle and the map see."""
 
-    def __init__(self, request: Watch, rules: RoomRules, w: NDArray[np.float64]) -> None:
+    over = False
+
+    def __init__(self, request: Watch, rules: RoomRules, shown: dict[str, int], w: NDArray[np.float64]) -> None:
         # Here and not above: they bring the compiler, which nothing else on the command line needs.
         from usfa.environments.room.batch import RoomBatch
         from usfa.environments.room.oracle import Greedy, Oracle, StatePolicy, random_policy
 
         self._walls = wall_cells(rules)
-        self._batch = RoomBatch(1, rules, seeds=[request.seed])
+        self._batch = RoomBatch(1, rules, seeds=[request.seed], **shown)
         self.names = tuple(kind.name for kind in OBJECTS[: rules.types])
         self._colours = [OBJECTS[kind].colour for kind in np.repeat(np.arange(rules.types), rules.objects_per_type)]
         self._path = [self._batch.world.pose[0, :2].copy()]
@@ -154,11 +169,10 @@ class _RoomScene:
             self._act = lambda: np.array([policy(self._batch.observation[0])])
 
     def step(self) -> NDArray[np.float64]:
-        phi = self._batch.step(self._act()).phi[0].astype(np.float64)
-        if self._batch.first[0]:
-            self._path.clear()
+        step = self._batch.step(self._act())
+        self.over = bool(step.ended[0])
         self._path.append(self._batch.world.pose[0, :2].copy())
-        return phi
+        return step.phi[0].astype(np.float64)
 
     def look(self, size: int) -> tuple[Pixels, MapOfRoom | None]:
         world, alive = self._batch.world, self._batch.world.alive[0]
@@ -177,6 +191,8 @@ class _RoomScene:
 class _EnvironmentScene:
     """Any environment that renders, for random policies and agents."""
 
+    over = False
+
     def __init__(self, env: gym.Env[Any, Any], request: Watch, w: NDArray[np.float64]) -> None:
         self._env = env
         self.names = tuple(getattr(env.unwrapped, "object_names", [f"φ{index + 1}" for index in range(len(w))]))
@@ -193,10 +209,7 @@ class _EnvironmentScene:
         else:
             action = self._policy(self._observation, legal)
         self._observation, phi, terminated, truncated, self._info = self._env.step(action)
-        if terminated or truncated:
-            self._observation, self._info = self._env.reset()
-            if self._policy is not None:
-                self._policy.reset()
+        self.over = terminated or truncated
         return np.array(phi, np.float64)
 
     def look(self, size: int) -> tuple[Pixels, MapOfRoom | None]:
@@ -212,19 +225,40 @@ def _png(picture: Pixels) -> bytes:
     return content.getvalue()
 
 
-def _gif(frames: list[Pixels]) -> bytes:
-    """Every second frame at 7.5 per second: films in GIF are large."""
-    pictures = [Image.fromarray(frame).quantize(128) for frame in frames[::2]]
-    content = io.BytesIO()
-    pictures[0].save(content, "GIF", save_all=True, append_images=pictures[1:], duration=133, loop=0)
-    return content.getvalue()
+class _Gif:
+    """Every second frame at 7.5 per second, in 128 colours: films in GIF are large."""
+
+    def __init__(self) -> None:
+        self._pictures: list[Image.Image] = []
+        self._seen = 0
+
+    def add(self, frame: Pixels) -> None:
+        if self._seen % 2 == 0:
+            self._pictures.append(Image.fromarray(frame).quantize(128))
+        self._seen += 1
+
+    def content(self) -> bytes:
+        content = io.BytesIO()
+        first, *others = self._pictures
+        first.save(content, "GIF", save_all=True, append_images=others, duration=133, loop=0)
+        return content.getvalue()
 
 
-def _mp4(frames: list[Pixels]) -> bytes:
-    import imageio.v2 as imageio
+class _Mp4:
+    """All frames at 15 per second, encoded as they come."""
 
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "film.mp4"
-        even = [frame[: frame.shape[0] // 2 * 2, : frame.shape[1] // 2 * 2] for frame in frames]
-        imageio.mimwrite(path, even, fps=15, macro_block_size=2)
-        return path.read_bytes()
+    def __init__(self) -> None:
+        import imageio.v2 as imageio
+
+        self._folder = tempfile.TemporaryDirectory()
+        self._path = Path(self._folder.name) / "film.mp4"
+        self._writer: Any = imageio.get_writer(self._path, fps=15, macro_block_size=2)
+
+    def add(self, frame: Pixels) -> None:
+        self._writer.append_data(frame[: frame.shape[0] // 2 * 2, : frame.shape[1] // 2 * 2])
+
+    def content(self) -> bytes:
+        self._writer.close()
+        content = self._path.read_bytes()
+        self._folder.cleanup()
+        return content

@@ -229,7 +229,10 @@ def test_the_palette_holds_the_colours_of_the_rules():
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"speed": 1.5}, r"^speed is 1\.5; expected more than 0, at most 0\.9375 metres in the Doom room\.$"),
+        (
+            {"speed": 1.5, "agent_radius": 0.5},
+            r"^speed is 1\.5; expected more than 0, at most 0\.9375 metres in the Doom room\.$",
+        ),
         ({"layout": ".#\n#."}, r"^The floor of the layout falls into parts"),
         ({"objects_per_type": 500}, r"^2000 objects do not fit"),
     ],

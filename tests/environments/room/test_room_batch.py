@@ -131,3 +131,11 @@ def test_bad_input_is_told_in_one_sentence(work, said):
     with pytest.raises(InputError) as error:
         work()
     assert said in str(error.value)
+
+
+def test_seeds_may_be_an_array_and_actions_must_be_whole():
+    batch = RoomBatch(3, image_size=8, seeds=np.arange(3))
+    with pytest.raises(InputError, match="expected whole numbers"):
+        batch.step(np.array([0.5, 1.0, 2.0]))
+    with pytest.raises(InputError, match="image_size is 0; expected 8 to 2048"):
+        batch.render(0)

@@ -83,3 +83,12 @@ def test_one_sees_ones_own_motion():
         batch.step(np.full(8, action))
         moved = (batch.observation != before).any(axis=-1).mean(axis=(1, 2))
         assert np.median(moved) > 0.1
+
+
+@pytest.mark.parametrize("heading", [0.0, np.pi / 2, np.pi])
+def test_rays_along_an_axis_are_like_their_neighbours(heading):
+    batch = RoomBatch(2, image_size=8)
+    batch.world.pose[:] = [(3.3, 4.7, heading), (3.3, 4.7, heading + 1e-4)]
+    batch.world.alive[:] = False
+    exact, near = batch.render(85).astype(float)
+    assert abs(exact - near).mean(axis=(0, 2)).max() < 12

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from usfa.environments.room import Oracle, RoomRules, random_policy
+from usfa.environments.room import Oracle, RoomBatch, RoomRules, random_policy
 from usfa.environments.room.oracle import Greedy
 from usfa.environments.room.times import times_to_collect
 from usfa.environments.room.yardstick import as_markdown, returns, yardstick
@@ -85,3 +85,8 @@ def test_the_table_has_a_row_per_set_task_and_policy():
     assert as_markdown(table).count("\n| room-") == 25
     with pytest.raises(InputError, match="episodes is 1; expected"):
         yardstick(1)
+
+
+def test_the_oracle_refuses_rooms_of_other_rules():
+    with pytest.raises(InputError, match=r"have 20 objects of 4 types; the oracle's rules have 10 of 2"):
+        Oracle(RoomRules(types=2)).act(RoomBatch(2, image_size=8).world, [1, 0, 0, 0])

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from usfa.environments.room import ACTIONS, RoomBatch, RoomRules
+from usfa.environments.room import ACTIONS, Room, RoomBatch, RoomRules
 from usfa.environments.room.layout import wall_cells, wall_distance
 from usfa.environments.room.oracle import Greedy
 from usfa.errors import InputError
@@ -56,6 +56,10 @@ def test_nothing_is_written_out_of_bounds(tmp_path):
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "import test_room_world as t\n"
         "for number, rules in enumerate(t.VARIANTS): t.run_and_check(rules, 8 + 7 * (number % 3), rooms=4, steps=300)\n"
+        "from usfa.environments.room import Oracle, RoomBatch, RoomRules\n"
+        "for rules in (RoomRules(), RoomRules(layout='..... .#... ..... ...#. .....')):\n"
+        "    batch, oracle = RoomBatch(4, rules, image_size=84, frame_stack=2), Oracle(rules)\n"
+        "    for _ in range(60): batch.step(oracle.act(batch.world, [1, -1, 0.5, 0]))\n"
         "print('checked')"
     )
     environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
@@ -160,3 +164,33 @@ def test_rooms_that_cannot_be(arguments, said):
     with pytest.raises(InputError) as error:
         RoomBatch(1, RoomRules(**arguments))
     assert said in str(error.value)
+
+
+SERPENTINE = ".........\n########.\n.........\n.########\n.........\n########.\n.........\n.########\n........."
+
+
+def test_objects_appear_away_from_the_agent_in_narrow_rooms_too():
+    rules = RoomRules(objects_per_type=1, layout=SERPENTINE, side=9.5)
+    world = RoomBatch(500, rules, image_size=8).world
+    away = np.hypot(*np.moveaxis(world.objects - world.pose[:, None, :2], -1, 0))
+    assert away.min() >= rules.clearance
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"speed": 2.0, "agent_radius": 0.25}, "would pass through walls"),
+        ({"types": 2.5}, "types is 2.5; expected a whole number"),
+        ({"layout": [".."]}, "expected a text with a line per row"),
+    ],
+)
+def test_rules_that_would_break_the_world(fields, sentence):
+    with pytest.raises(InputError, match=sentence):
+        RoomRules(**fields)
+
+
+def test_phi_stays_within_its_space_when_objects_appear_at_once():
+    env = Room(image_size=8, side=4.0, objects_per_type=1, clearance=0.0)
+    env.reset(seed=0)
+    rng = np.random.default_rng(0)
+    assert all(env.reward_space.contains(env.step(rng.integers(8))[1]) for _ in range(800))

@@ -15,15 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usfa.environments.doom.scenario import MAP, TICS, UNITS, counter_slots, object_type, write_scenario
-from usfa.environments.room.rules import Action, RoomRules
+from usfa.environments.room.rules import FIELD_OF_VIEW, Action, RoomRules
 from usfa.errors import InputError
 
 if TYPE_CHECKING:
     import vizdoom
 
-__all__ = ["FIELD_OF_VIEW", "Camera", "Engine"]
+__all__ = ["Camera", "Engine"]
 
-FIELD_OF_VIEW = math.radians(80)
 """From the left to the right of the image."""
 _WIDEST_VIEW = 170  # degrees that Doom can still draw
 _USUAL_VIEW, _VIEW_PER_TIC = 90, 7  # with which an episode of Doom starts, and how fast it widens

@@ -64,7 +64,7 @@ class DoomRoom(gym.Env[Image, np.int64]):
         self.object_names = tuple(kind.name for kind in OBJECTS[: self.rules.types])
         self.action_space = gym.spaces.Discrete(len(ACTIONS))
         self.observation_space = gym.spaces.Box(0, 255, (height, width, 3), np.uint8)
-        self.reward_space = gym.spaces.Box(0, self.rules.objects_per_type, (self.rules.types,), np.float32)
+        self.reward_space = gym.spaces.Box(0, self.rules.most_per_step, (self.rules.types,), np.float32)
         self._collected = np.zeros(self.rules.types, np.int64)  # so far in this episode
         self._left = 0  # decisions of this episode
         self._image: Image | None = None

@@ -18,17 +18,16 @@ from numpy.typing import NDArray
 
 from usfa.environments.doom import pictures
 from usfa.environments.room.layout import free_places, wall_cells
-from usfa.environments.room.rules import OBJECTS, RoomRules
+from usfa.environments.room.rules import EYE, OBJECTS, RoomRules
 from usfa.errors import InputError
 
-__all__ = ["EYE", "MAP", "TICS", "UNITS", "counter_slots", "decorate", "object_type", "textmap", "write_scenario"]
+__all__ = ["MAP", "TICS", "UNITS", "counter_slots", "decorate", "object_type", "textmap", "write_scenario"]
 
 MAP = "MAP01"
 TICS = 2
 """Doom's tics per decision."""
 UNITS = 64.0
 """Doom's units of length per metre."""
-EYE = 0.9
 """Metres above the floor."""
 _PLACED_SLOT = 9  # counts whoever found a place: the agent once, an object each time it appears
 _TALL = 1.2

@@ -100,6 +100,8 @@ class RoomBatch:
 
     def move(self, action: ArrayLike) -> None:
         """A step that is not drawn, for policies that do not look."""
+        if np.asarray(action).dtype.kind not in "iu":
+            raise InputError(f"The actions are {action!r}; expected whole numbers.")
         actions = np.ascontiguousarray(action, np.int64)
         if actions.shape != (len(self),):
             raise InputError(f"The actions have shape {actions.shape}; expected ({len(self)},), one per room.")
@@ -110,6 +112,8 @@ class RoomBatch:
 
     def render(self, image_size: int) -> NDArray[np.uint8]:
         """The present views at another size, [B, image_size, image_size, 3], in a new array."""
+        if not 8 <= image_size <= 2048:
+            raise InputError(f"image_size is {image_size}; expected 8 to 2048.")
         images = np.empty((len(self), image_size, image_size, 3), np.uint8)
         draw(self.world, self._plan, make_camera(image_size, image_size, self.rules.objects), self._textures, images)
         return images

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usfa.environments.room.compiling import compiled
+from usfa.environments.room.rules import EYE, FIELD_OF_VIEW
 from usfa.environments.room.textures import (
     BOXES,
     SPRITE_LEVELS,
@@ -23,11 +24,9 @@ from usfa.environments.room.textures import (
 )
 from usfa.environments.room.world import Plan, World
 
-__all__ = ["CEILING", "EYE", "FIELD_OF_VIEW", "Camera", "draw", "make_camera", "surface_level"]
+__all__ = ["CEILING", "Camera", "draw", "make_camera", "surface_level"]
 
-EYE = 0.9  # metres above the floor
 CEILING = 2.4
-FIELD_OF_VIEW = math.radians(80)
 WALL_TILE, FLOOR_TILE = 2.4, 2.0  # metres that a texture spans
 NEAR = np.float32(0.2)  # objects closer than this are not drawn
 _SIZE, _SPRITE = 64, 128
@@ -115,8 +114,8 @@ def _cast(
     step_x, step_y = (1 if dx > 0 else -1), (1 if dy > 0 else -1)
     per_x = np.float32(1) / dx if dx != 0 else _NEVER  # depth for a metre to the east
     per_y = np.float32(1) / dy if dy != 0 else _NEVER
-    next_x = (np.float32(column + (dx > 0)) * cell - x) * per_x
-    next_y = (np.float32(row + (dy > 0)) * cell - y) * per_y
+    next_x = (np.float32(column + (dx > 0)) * cell - x) * per_x if dx != 0 else _NEVER
+    next_y = (np.float32(row + (dy > 0)) * cell - y) * per_y if dy != 0 else _NEVER
     while True:
         if next_x < next_y:
             depth, side = next_x, 1 - step_x

@@ -67,7 +67,7 @@ class Room(gym.Env[Image, np.int64]):
         self.object_names = tuple(kind.name for kind in OBJECTS[: self.rules.types])
         self.observation_space = gym.spaces.Box(0, 255, self._batch.observation.shape[1:], np.uint8)
         self.action_space = gym.spaces.Discrete(self._batch.actions)
-        most = float(self.rules.objects_per_type)
+        most = float(self.rules.most_per_step)
         self.reward_space = gym.spaces.Box(0.0, most, (self.rules.types,), np.float32)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Image, dict[str, Any]]:

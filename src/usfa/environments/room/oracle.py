@@ -1,8 +1,9 @@
 """Policies that see the true state of a room: the oracle, the yardstick for agents, and two simple ones.
 
 The oracle chooses the order of its next targets by when it could collect them, Σ w_i γ^{t_i}, and its action by trying
-all of them in the rules themselves. How long it takes to a single target is exact: the least number of decisions from
-every relative place, found once by value iteration. Objects of negative value and walls are walked around.
+all of them in the rules themselves. How long it takes to a single target is known to about a decision: the least number
+from every relative place on a grid of 0.1 m, found once by value iteration. Objects of negative value and walls are
+walked around.
 """
 
 from __future__ import annotations
@@ -54,6 +55,12 @@ class Oracle:
 
     def act(self, world: World, w: ArrayLike) -> Actions:
         tasks = _tasks(world, w)
+        shape = (world.objects.shape[1], world.collected.shape[1])
+        if shape != (self.rules.objects, self.rules.types):  # compiled code would read past the end
+            raise InputError(
+                f"The rooms have {shape[0]} objects of {shape[1]} types; the oracle's rules have "
+                f"{self.rules.objects} of {self.rules.types}, expected the same."
+            )
         if self._paths is None or len(self._paths.tasks) != len(tasks):
             self._paths = make_paths(self._plan, len(tasks), world.objects.shape[1])
         actions = np.full(len(tasks), _TURN_LEFT)

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from usfa.environments.room.compiling import compiled
 from usfa.environments.room.paths import NEVER, Paths, approach, fill_field
+from usfa.environments.room.rules import SUBSTEPS
 from usfa.environments.room.times import time_to
-from usfa.environments.room.world import SUBSTEPS, Plan, World, walk
+from usfa.environments.room.world import Plan, World, walk
 
 __all__ = ["choose"]
 

@@ -7,7 +7,12 @@ from dataclasses import dataclass
 
 from usfa.errors import InputError
 
-__all__ = ["ACTIONS", "OBJECTS", "Action", "ObjectType", "RoomRules"]
+__all__ = ["ACTIONS", "EYE", "FIELD_OF_VIEW", "OBJECTS", "SUBSTEPS", "Action", "ObjectType", "RoomRules"]
+
+
+SUBSTEPS = 4  # frames of 1/60 s that a decision is held for
+EYE = 0.9  # metres from the floor to the camera
+FIELD_OF_VIEW = math.radians(80)  # of the image's width
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,9 @@ class RoomRules:
     """How far from walls objects lie."""
 
     def __post_init__(self) -> None:
+        for name in ("types", "objects_per_type", "decisions"):
+            if not isinstance(getattr(self, name), int):
+                raise InputError(f"{name} is {getattr(self, name)}; expected a whole number.")
         if not 2 <= self.types <= len(OBJECTS):
             raise InputError(f"types is {self.types}; expected 2 to {len(OBJECTS)}.")
         for name in ("objects_per_type", "decisions"):
@@ -92,6 +100,11 @@ class RoomRules:
         for name in ("speed", "turn", "agent_radius", "reach"):
             if not 0 < getattr(self, name) <= 2:
                 raise InputError(f"{name} is {getattr(self, name)}; expected a number above 0, at most 2.")
+        if self.speed / SUBSTEPS > min(self.agent_radius, self.reach):
+            raise InputError(
+                f"speed is {self.speed}; expected at most {SUBSTEPS} times agent_radius and reach, or the agent "
+                "would pass through walls and objects between two frames."
+            )
         if not 0 <= self.clearance <= self.side:
             raise InputError(f"clearance is {self.clearance}; expected 0 to {self.side} metres, the side of the room.")
         if not self.agent_radius <= self.wall_distance <= self.side / 4:
@@ -107,8 +120,16 @@ class RoomRules:
         """How many objects lie in the room."""
         return self.types * self.objects_per_type
 
+    @property
+    def most_per_step(self) -> int:
+        """The largest φ_i of a transition: an object that appears within reach can be collected in every frame."""
+        again = 1 if self.clearance > self.reach + self.speed else SUBSTEPS
+        return again * self.objects_per_type
 
-def _check_layout(layout: str) -> None:
+
+def _check_layout(layout: object) -> None:
+    if not isinstance(layout, str):
+        raise InputError(f"The layout is {layout!r}; expected a text with a line per row.")
     lines = layout.split()
     for number, line in enumerate(lines, 1):
         if len(line) != len(lines):

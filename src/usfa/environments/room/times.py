@@ -1,4 +1,4 @@
-"""How many decisions it takes to collect a single object, from every relative place: exact, by value iteration."""
+"""How many decisions it takes to collect a single object, from every relative place: value iteration on a grid."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usfa.environments.room.compiling import compiled
-from usfa.environments.room.rules import ACTIONS, RoomRules
-from usfa.environments.room.world import SUBSTEPS
+from usfa.environments.room.rules import ACTIONS, SUBSTEPS, RoomRules
 
 __all__ = ["time_to", "times_to_collect"]
 

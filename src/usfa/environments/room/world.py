@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 
 from usfa.environments.room.compiling import compiled
 from usfa.environments.room.layout import free_places, wall_cells
-from usfa.environments.room.rules import ACTIONS, RoomRules
+from usfa.environments.room.rules import ACTIONS, SUBSTEPS, RoomRules
 
 __all__ = [
-    "SUBSTEPS",
     "Outcome",
     "Plan",
     "World",
@@ -30,7 +29,6 @@ __all__ = [
     "walk",
 ]
 
-SUBSTEPS = 4  # frames of 1/60 s that a decision is held for
 _TRIES = 64  # places tried for an object before the farthest is taken
 _TOUCH = 1e-9  # metres of overlap that are rounding
 
@@ -117,7 +115,7 @@ def make_outcome(size: int, features: int) -> Outcome:
 
 def start(world: World, plan: Plan, seeds: Sequence[int]) -> None:
     """Begin an episode in every room; a room depends on its own seed only."""
-    world.random[:] = [seed % 2**64 for seed in seeds]
+    world.random[:] = [int(seed) % 2**64 for seed in seeds]
     world.truncated[:] = True
     rooms, features = world.collected.shape
     advance(world, plan, np.zeros(rooms, np.int64), make_outcome(rooms, features))
@@ -206,10 +204,15 @@ def _free_place(world: World, plan: Plan, room: int, clearance: float) -> tuple[
             if away > farthest:
                 farthest, best_x, best_y = away, x, y
             if away >= clearance:
-                break
-    if farthest < 0:  # hardly any place is free: take one from the list
+                return x, y
+    for _ in range(_TRIES):  # few places are free: try those on the list
         chosen = int(uniform(world.random, room) * len(plan.places))
-        return plan.places[chosen, 0], plan.places[chosen, 1]
+        x, y = plan.places[chosen, 0], plan.places[chosen, 1]
+        away = math.hypot(x - world.pose[room, 0], y - world.pose[room, 1])
+        if away > farthest:
+            farthest, best_x, best_y = away, x, y
+        if away >= clearance:
+            break
     return best_x, best_y
 
 
