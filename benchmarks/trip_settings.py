@@ -1,4 +1,4 @@
-"""How the settings of the Trip presets were chosen: on policies drawn from D_z, not on the directions or the diagonal.
+"""How the settings of the Trip presets were chosen: on policies drawn from D_z, see docs/trip.md.
 
     python benchmarks/trip_settings.py
 
