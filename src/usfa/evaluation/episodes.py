@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 
 import numpy as np
 import torch
@@ -15,7 +16,7 @@ from usfa.networks import Parameters
 from usfa.rollout import epsilon_greedy
 from usfa.trajectory import Present
 
-__all__ = ["episode_returns", "repeated_returns"]
+__all__ = ["episode_returns"]
 
 
 @torch.no_grad()
@@ -48,9 +49,23 @@ def episode_returns(
     batch = EnvironmentBatch([make_environment() for _ in range(size)], 1.0, seeds)
     if batch.features != w.shape[1]:
         raise InputError(f"The environment has {batch.features} features; the agent's tasks have {w.shape[1]} entries.")
+    with closing(batch):
+        return _play(actor, parameters, batch, w, z, epsilon, rng, step_limit)
+
+
+def _play(
+    actor: Actor,
+    parameters: Parameters,
+    batch: EnvironmentBatch,
+    w: NDArray[np.float64],
+    z: NDArray[np.float64],
+    epsilon: float,
+    rng: np.random.Generator,
+    step_limit: int,
+) -> NDArray[np.float64]:
     tasks, policies = torch.from_numpy(w).float(), torch.from_numpy(z).float()
-    memory = actor.initial_state(size)
-    returns = np.full(size, np.nan)
+    memory = actor.initial_state(len(batch))
+    returns = np.full(len(batch), np.nan)
     for _ in range(step_limit):
         seen = (torch.from_numpy(batch.observation), torch.from_numpy(batch.legal), torch.from_numpy(batch.first))
         present = Present(*seen, memory)
@@ -62,19 +77,3 @@ def episode_returns(
         if not np.isnan(returns).any():
             return returns
     raise InputError(f"An episode has not ended after {step_limit} steps; expected an environment with a time limit.")
-
-
-def repeated_returns(
-    actor: Actor,
-    parameters: Parameters,
-    make_environment: Callable[[], Environment],
-    w: NDArray[np.float64],
-    z: NDArray[np.float64],
-    epsilon: float,
-    rng: np.random.Generator,
-    episodes: int,
-) -> NDArray[np.float64]:
-    """Several episodes of each of K tasks, all in one batch: [episodes, K]. Arguments as in :func:`episode_returns`."""
-    tasks, policies = np.tile(w, (episodes, 1)), np.tile(z, (episodes, 1, 1))
-    returns = episode_returns(actor, parameters, make_environment, tasks, policies, epsilon, rng)
-    return returns.reshape(episodes, len(w))

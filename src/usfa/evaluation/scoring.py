@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from usfa.agents import Actor
 from usfa.environments import Environment
 from usfa.errors import InputError
-from usfa.evaluation.episodes import repeated_returns
+from usfa.evaluation.episodes import episode_returns
 from usfa.evaluation.exact import exact_mdp, exact_scores
 from usfa.functional import optimal_return
 from usfa.networks import Parameters, select_run
@@ -65,10 +65,13 @@ def score(
     if mdp is not None and protocol.exact is not False:
         returns = exact_scores(actor, parameters, mdp, w, z)[:, None]
         return Scores(returns, optimal_return(mdp, torch.from_numpy(w)).numpy())
+    # Every episode of every task in one batch: [episodes · K].
+    episodes = protocol.episodes
+    tasks, policies = np.tile(w, (episodes, 1)), np.tile(z, (1, episodes, 1, 1))
     played = [
-        repeated_returns(
-            actor, select_run(parameters, run), make_environment, w, z[run], protocol.epsilon, rng, protocol.episodes
+        episode_returns(
+            actor, select_run(parameters, run), make_environment, tasks, policies[run], protocol.epsilon, rng
         )
         for run, rng in enumerate(rngs)
     ]
-    return Scores(np.stack(played), np.full(len(w), np.nan))
+    return Scores(np.stack(played).reshape(len(rngs), episodes, len(w)), np.full(len(w), np.nan))

@@ -113,10 +113,11 @@ class RunDirectory:
             return
         handle = os.open(self.path, os.O_RDONLY)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InputError(f"Another process is working in {self.path}; wait for it or stop it.") from None
             yield
-        except BlockingIOError:
-            raise InputError(f"Another process is working in {self.path}; wait for it or stop it.") from None
         finally:
             os.close(handle)
 

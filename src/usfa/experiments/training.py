@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
@@ -132,6 +132,7 @@ def _learn(config: TrainConfig, agent: Agent, run: RunDirectory, console: Consol
         progress_bar(f"{label}: {len(config.seeds)} runs", config.learner.budget, unit, console) as bar,
         _MetricsLog(run, learner) as log,
         interruptible() as interrupted,
+        closing(learner.rollout.batch),
     ):
         snapshots.update(learner)
         while not learner.done:
