@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["InputError", "Interrupted", "unknown_name"]
+__all__ = ["Diverged", "InputError", "Interrupted", "unknown_name"]
 
 
 class InputError(Exception):
@@ -17,6 +17,10 @@ class InputError(Exception):
 
 class Interrupted(Exception):
     """The user pressed Ctrl-C; what was done is saved, and the message says how to go on."""
+
+
+class Diverged(InputError):
+    """Training went wrong: the loss exploded or is not a number. What was saved before is good."""
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> InputError:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from usfa.agents import Agent
-from usfa.environments import EnvironmentBatch
+from usfa.environments import Batch
 from usfa.networks import Parameters, over_runs
 from usfa.trajectory import CoreState, Present, Trajectory
 
@@ -25,6 +25,7 @@ class Collected(NamedTuple):
     frames: NDArray[np.int64]  # [R]     real steps; seams do not count
     episodes: NDArray[np.int64]  # [R]     episodes that ended
     episode_phi: NDArray[np.float64]  # [K, D]  Σφ of each of them
+    episode_environment: NDArray[np.int64]  # [K]     where, of the R·B environments
 
 
 class Rollout:
@@ -33,15 +34,19 @@ class Rollout:
     The buffers are reused: a trajectory is valid until the next call of :meth:`collect`.
     """
 
-    def __init__(self, agent: Agent, batch: EnvironmentBatch, runs: int, length: int) -> None:
+    def __init__(self, agent: Agent, batch: Batch, runs: int, length: int, device: torch.device | None = None) -> None:
         self.batch = batch
+        self.device = device or torch.device("cpu")
         self.shape = (runs, len(batch) // runs)
-        self._act = over_runs(agent.act, runs)
-        self.core_state: CoreState = tuple(x.expand(runs, *x.shape).clone() for x in agent.initial_state(self.shape[1]))
+        self._act = over_runs(agent.act, runs, agent.batches_runs)
+        memory = agent.initial_state(self.shape[1])
+        self.core_state: CoreState = tuple(x.expand(runs, *x.shape).to(self.device, copy=True) for x in memory)
+        self.last_action = torch.zeros(self.shape, dtype=torch.int64)
         self._observation = self._buffer(length + 1, batch.observation)
+        self._done_before = self._buffer(length + 1, np.zeros(len(batch), np.int64))
         self._legal = self._buffer(length + 1, batch.legal)
         self._first = self._buffer(length + 1, batch.first)
-        self._action = self._buffer(length, np.zeros(len(batch), np.int64))
+        self._action = self._done_before[:, 1:]  # the same numbers, seen from the state they were done in
         self._phi = self._buffer(length, np.zeros((len(batch), batch.features), np.float32))
         self._discount = self._buffer(length, np.zeros(len(batch), np.float32))
 
@@ -62,11 +67,12 @@ class Rollout:
         core_state = self.core_state
         frames = np.zeros(self.shape[0], np.int64)
         episodes = np.zeros(self.shape[0], np.int64)
-        episode_phi = []
+        ended: list[tuple[NDArray[np.float64], NDArray[np.int64]]] = []
+        self._done_before[:, 0] = self.last_action.numpy()
         self._observe(0)
         for t in range(self._action.shape[1]):
             greedy, self.core_state = self._act(parameters, self._present(t), w, z)
-            action = epsilon_greedy(greedy.numpy(), self._legal[:, t], epsilon, rngs)
+            action = epsilon_greedy(greedy.cpu().numpy(), self._legal[:, t], epsilon, rngs)
             step = self.batch.step(action.reshape(-1))
             self._action[:, t] = action
             self._phi[:, t] = step.phi.reshape(*self.shape, -1)
@@ -74,8 +80,18 @@ class Rollout:
             self._observe(t + 1)
             frames += step.real.reshape(self.shape).sum(axis=1)
             episodes += step.ended.reshape(self.shape).sum(axis=1)
-            episode_phi.append(step.episode_phi[step.ended])
-        return Collected(self._trajectory(w, core_state), frames, episodes, np.concatenate(episode_phi))
+            if step.ended.any():
+                ended.append((step.episode_phi[step.ended], np.flatnonzero(step.ended)))
+        self.last_action.copy_(torch.from_numpy(action))
+        return Collected(self._trajectory(w, core_state), frames, episodes, *self._joined(ended))
+
+    def _joined(
+        self, ended: list[tuple[NDArray[np.float64], NDArray[np.int64]]]
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        if not ended:
+            return np.zeros((0, self.batch.features)), np.zeros(0, np.int64)
+        episode_phi, environment = zip(*ended, strict=True)
+        return np.concatenate(episode_phi), np.concatenate(environment)
 
     def _observe(self, t: int) -> None:
         self._observation[:, t] = self.batch.observation.reshape(self._observation[:, t].shape)
@@ -84,23 +100,34 @@ class Rollout:
 
     def _present(self, t: int) -> Present:
         return Present(
-            torch.from_numpy(self._observation[:, t]),
-            torch.from_numpy(self._legal[:, t]),
-            torch.from_numpy(self._first[:, t]),
+            self._tensor(self._observation[:, t]),
+            self._tensor(self._done_before[:, t]),
+            self._tensor(self._legal[:, t]),
+            self._tensor(self._first[:, t]),
             self.core_state,
         )
 
     def _trajectory(self, w: Tensor, core_state: CoreState) -> Trajectory:
         return Trajectory(
-            observation=torch.from_numpy(self._observation),
-            legal=torch.from_numpy(self._legal),
-            first=torch.from_numpy(self._first),
-            action=torch.from_numpy(self._action),
-            phi=torch.from_numpy(self._phi),
-            discount=torch.from_numpy(self._discount),
+            observation=self._tensor(self._observation),
+            previous_action=self._tensor(self._done_before),
+            legal=self._tensor(self._legal),
+            first=self._tensor(self._first),
+            action=self._tensor(self._action),
+            phi=self._tensor(self._phi),
+            discount=self._tensor(self._discount),
             w=w,
             core_state=core_state,
         )
+
+    def _tensor(self, buffer: NDArray[Any]) -> Tensor:
+        """The buffer itself on the CPU, a copy on a GPU."""
+        return torch.from_numpy(buffer).to(self.device)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What the next trajectory depends on, besides the environments; to be read and written in place."""
+        memory = {f"core_state.{index}": x for index, x in enumerate(self.core_state)}
+        return {"last_action": self.last_action, **memory}
 
 
 def epsilon_greedy(

@@ -6,19 +6,33 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-__all__ = ["CoreState", "Present", "Trajectory", "is_seam"]
+__all__ = ["CoreState", "Inputs", "Present", "Trajectory", "is_seam"]
 
 CoreState = tuple[Tensor, ...]
 """The recurrent state of a network, each tensor [B, ...]; empty for networks without memory."""
 
 
+class Inputs(NamedTuple):
+    """What a network sees over T steps of B environments."""
+
+    observation: Tensor  # [T, B, ...]  float32 vectors, or uint8 images [T, B, H, W, C]
+    previous_action: Tensor  # [T, B]       int64, without meaning where `first` is set
+    first: Tensor  # [T, B]       bool, the observation opens an episode
+
+
 class Present(NamedTuple):
     """One moment of B environments: what an agent acts on."""
 
-    observation: Tensor  # [B, ...]  float32, encoded
+    observation: Tensor  # [B, ...]  float32 vectors, or uint8 images [B, H, W, C]
+    previous_action: Tensor  # [B]       int64
     legal: Tensor  # [B, A]    bool
     first: Tensor  # [B]       bool, the observation opens an episode
     core_state: CoreState  # each [B, ...], the network's memory of the episode so far
+
+    @property
+    def inputs(self) -> Inputs:
+        """The same as a sequence with T = 1."""
+        return Inputs(self.observation[None], self.previous_action[None], self.first[None])
 
 
 class Trajectory(NamedTuple):
@@ -28,7 +42,8 @@ class Trajectory(NamedTuple):
     observation it leads to is stored; the step from there to the next episode is a *seam*: it never happened.
     """
 
-    observation: Tensor  # [T+1, B, ...]  float32, encoded
+    observation: Tensor  # [T+1, B, ...]  float32 vectors, or uint8 images [T+1, B, H, W, C]
+    previous_action: Tensor  # [T+1, B]       int64, what led to the observation
     legal: Tensor  # [T+1, B, A]    bool
     first: Tensor  # [T+1, B]       bool, the observation opens an episode
     action: Tensor  # [T, B]         int64
@@ -36,6 +51,11 @@ class Trajectory(NamedTuple):
     discount: Tensor  # [T, B]         float32, γ or 0
     w: Tensor  # [B, D]         float32, the task that was acted on
     core_state: CoreState  # each [B, ...], the network's memory at t = 0
+
+    @property
+    def inputs(self) -> Inputs:
+        """What the network sees."""
+        return Inputs(self.observation, self.previous_action, self.first)
 
 
 def is_seam(trajectory: Trajectory) -> Tensor:

@@ -12,7 +12,7 @@ from torch.func import functional_call
 from usfa.environments import ObservationSpec
 from usfa.functional import greedy_actions
 from usfa.networks import NetworkConfig, Parameters, UniversalNetwork, initial_parameters
-from usfa.trajectory import CoreState, Present, Trajectory
+from usfa.trajectory import CoreState, Inputs, Present, Trajectory
 
 __all__ = ["Actor", "Agent", "AgentSpec"]
 
@@ -44,7 +44,8 @@ class Actor(ABC):
         """B episodes that open with these observations [B, ...], where everything is legal."""
         batch = len(observation)
         yes = torch.ones(batch, self.spec.actions, dtype=torch.bool)
-        return Present(observation, yes, yes[:, 0], self.initial_state(batch))
+        nothing = torch.zeros(batch, dtype=torch.int64)
+        return Present(observation, nothing, yes, yes[:, 0], self.initial_state(batch))
 
     @abstractmethod
     def q_values(self, parameters: Parameters, present: Present, w: Tensor, z: Tensor) -> tuple[Tensor, CoreState]:
@@ -68,9 +69,8 @@ class Agent(Actor):
 
     def __init__(self, spec: AgentSpec, network: NetworkConfig) -> None:
         self.spec = spec
-        (observation,) = spec.observation.shape
         outputs = (spec.actions, self._outputs_per_action(spec))
-        self.network = UniversalNetwork(network, observation, spec.features, outputs)
+        self.network = UniversalNetwork(network, spec.observation.shape, spec.features, outputs)
 
     @staticmethod
     @abstractmethod
@@ -86,20 +86,21 @@ class Agent(Actor):
     def initial_state(self, batch: int) -> CoreState:
         return self.network.initial_state(batch)
 
+    @property
+    def batches_runs(self) -> bool:
+        """Whether several runs are best computed in one call, see :func:`usfa.networks.over_runs`."""
+        return self.network.batches_runs
+
     def unroll(
-        self, parameters: Parameters, observation: Tensor, first: Tensor, core_state: CoreState, z: Tensor
+        self, parameters: Parameters, inputs: Inputs, core_state: CoreState, z: Tensor
     ) -> tuple[Tensor, CoreState]:
-        """The network over T steps: [T, B, ...] and z [B, N, D] -> [T, B, N, A, D], memory."""
-        result: tuple[Tensor, CoreState] = functional_call(
-            self.network, parameters, (observation, first, core_state, z)
-        )
+        """The network over T steps: inputs [T, B, ...] and z [B, N, D] -> [T, B, N, A, D], memory."""
+        result: tuple[Tensor, CoreState] = functional_call(self.network, parameters, (inputs, core_state, z))
         return result
 
     def step(self, parameters: Parameters, present: Present, z: Tensor) -> tuple[Tensor, CoreState]:
         """The network at one moment, an unroll with T = 1: z [B, N, D] -> [B, N, A, D], memory."""
-        values, core_state = self.unroll(
-            parameters, present.observation[None], present.first[None], present.core_state, z
-        )
+        values, core_state = self.unroll(parameters, present.inputs, present.core_state, z)
         return values[0], core_state
 
     @abstractmethod

@@ -171,6 +171,7 @@ class Policy:
         """Forget the episode."""
         self._memory = self.agent.actor.initial_state(1)
         self._first = torch.ones(1, dtype=torch.bool)
+        self._last_action = torch.zeros(1, dtype=torch.int64)
 
     @torch.no_grad()
     def __call__(self, observation: object, legal: ArrayLike | None = None) -> int:
@@ -184,10 +185,12 @@ class Policy:
         encoded = torch.from_numpy(actor.spec.observation.encode(observation)[None])
         if encoded.shape[1:] != actor.spec.observation.shape:
             raise InputError(f"The observation {observation!r} is a batch; expected one observation.")
-        present = Present(encoded, self._mask(legal), self._first, self._memory)
-        action, self._memory = actor.act(self.agent.parameters, present, self._task[None], self._policies[None])
+        present = Present(encoded, self._last_action, self._mask(legal), self._first, self._memory)
+        self._last_action, self._memory = actor.act(
+            self.agent.parameters, present, self._task[None], self._policies[None]
+        )
         self._first = torch.zeros(1, dtype=torch.bool)
-        return int(action)
+        return int(self._last_action)
 
     def _mask(self, legal: ArrayLike | None) -> torch.Tensor:
         spec = self.agent.actor.spec

@@ -33,6 +33,6 @@ class UsfaAgent(Agent):
 
         The box prints ψ(s,b,z) in line 10; its own comment, a' ≡ π_z(s'), says what is meant.
         """
-        psi, _ = self.unroll(parameters, trajectory.observation, trajectory.first, trajectory.core_state, z)
+        psi, _ = self.unroll(parameters, trajectory.inputs, trajectory.core_state, z)
         greedy = policy_actions(psi.detach(), z, trajectory.legal)
         return squared_td(td_errors(psi, greedy, trajectory.phi[:, :, None], trajectory, lambda_))

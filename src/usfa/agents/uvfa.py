@@ -31,7 +31,7 @@ class UvfaAgent(Agent):
 
     def loss(self, parameters: Parameters, trajectory: Trajectory, z: Tensor, lambda_: float) -> Tensor:
         """[φ·z + γ max_b Q(s',b,z) - Q(s,a,z)]²: ordinary Q(λ) for every task z."""
-        q, _ = self.unroll(parameters, trajectory.observation, trajectory.first, trajectory.core_state, z)
+        q, _ = self.unroll(parameters, trajectory.inputs, trajectory.core_state, z)
         greedy = greedy_actions(q.detach().squeeze(-1), trajectory.legal[:, :, None])
         reward = torch.einsum("tbd,bnd->tbn", trajectory.phi, z)
         return squared_td(td_errors(q, greedy, reward[..., None], trajectory, lambda_))

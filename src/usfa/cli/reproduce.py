@@ -14,10 +14,12 @@ from rich.console import Console
 from usfa.cli.terminal import Output, parse, print_next, progress_console, table_of
 from usfa.errors import unknown_name
 from usfa.experiments.one_state import OneStateExperiment, reproduce_one_state
+from usfa.experiments.room import RoomExperiment, reproduce_room
+from usfa.experiments.room_report import final_table as final_room_table
 from usfa.experiments.trip import TripExperiment, reproduce_trip
 from usfa.experiments.trip_report import final_table
 
-__all__ = ["ReproduceOneState", "ReproduceTrip", "run"]
+__all__ = ["ReproduceOneState", "ReproduceRoom", "ReproduceTrip", "run"]
 
 
 @dataclass(frozen=True)
@@ -45,13 +47,33 @@ class ReproduceOneState:
     output: Annotated[Output, tyro.conf.arg(name="")] = field(default_factory=Output)
 
 
+@dataclass(frozen=True)
+class ReproduceRoom:
+    """Sections 4.2 and 4.3, Appendices C and D: USFA, the UVFAs and SF&GPI in the first-person room.
+
+    Trains every variant with every seed, several runs at a time. It can be stopped at any moment and goes on with
+    --resume; what is done is not done again.
+
+    Examples:
+      usfa reproduce room
+      usfa reproduce room --resume
+      usfa reproduce room --variants usfa uvfa --seeds 0 --frames 1000000 --out runs/quick
+    """
+
+    experiment: Annotated[RoomExperiment, tyro.conf.arg(name="")] = field(default_factory=RoomExperiment)
+    output: Annotated[Output, tyro.conf.arg(name="")] = field(default_factory=Output)
+    at_once: int | None = None
+    """How many runs train at the same time; by default one for each core."""
+
+
 def run(words: list[str]) -> None:
     experiments: dict[str, Callable[[list[str]], None]] = {
         "trip": _reproduce_trip,
         "one-state": _reproduce_one_state,
+        "room": _reproduce_room,
     }
     if not words or words[0] in {"-h", "--help"}:
-        print("usfa reproduce trip|one-state: an experiment of the paper, end to end, into a run directory.")
+        print("usfa reproduce trip|one-state|room: an experiment of the paper, end to end, into a run directory.")
         print("`usfa reproduce trip --help` shows every setting.")
         return
     if words[0] not in experiments:
@@ -76,6 +98,17 @@ def _reproduce_one_state(words: list[str]) -> None:
     reproduce_one_state(command.experiment, path, command.output.existing, progress_console())
     _print_report(console, path)
     print_next(console, f"evaluate {path / 'runs' / 'usfa'} --task -0.2 --candidates task train")
+
+
+def _reproduce_room(words: list[str]) -> None:
+    command = parse(ReproduceRoom, "reproduce room", words)
+    path, console = command.output.path("room"), Console()
+    reproduce_room(command.experiment, path, command.output.existing, progress_console(), command.at_once)
+    summary = pd.read_csv(path / "summary.csv")
+    console.print(table_of(final_room_table(summary), "The room: normalised score (0 random, 1 oracle), 95 % interval"))
+    _print_report(console, path)
+    first = command.experiment.jobs(path)[0].path
+    print_next(console, f"watch room --agent {first} --task 1,1,-1,0 --candidates train")
 
 
 def _print_report(console: Console, path: Path) -> None:

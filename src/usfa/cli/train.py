@@ -28,6 +28,7 @@ class Train:
     Examples:
       usfa train trip-usfa
       usfa train trip-usfa --seeds 0 1 2 --learner.epsilon 0.3 --out runs/greedier
+      usfa train room-laptop --frames 500000   (short for --learner.budget 500000 --learner.budget-unit frames)
       usfa train trip-usfa --resume
       usfa train runs/trip-usfa/config.json --out runs/again   (--trust, if it names a module to import)
     """
@@ -43,7 +44,7 @@ def run(words: list[str]) -> None:
             raise InputError(f"A preset is missing; expected one of {', '.join(PRESETS)}.")
         print(f"Presets: {', '.join(PRESETS)}. `usfa train PRESET --help` shows every setting.")
         return
-    name, *rest = words
+    name, *rest = _without_shorthand(words)
     if name.endswith(".json"):
         config, name = read_config(Path(name), TrainConfig), Path(name).resolve().parent.name
         check_trusted(config.environment, trust="--trust" in rest)
@@ -56,6 +57,18 @@ def run(words: list[str]) -> None:
         command = parse(Train, f"train {name}", rest, Train(saved))
     run = train(command.config, command.output.path(name), command.output.existing, progress_console())
     _print_training(Console(), run)
+
+
+def _without_shorthand(words: list[str]) -> list[str]:
+    """--frames N in full."""
+    full: list[str] = []
+    for word in words:
+        flag, equals, value = word.partition("=")
+        if flag == "--frames":
+            full += ["--learner.budget-unit", "frames", "--learner.budget", *([value] if equals else [])]
+        else:
+            full.append(word)
+    return full
 
 
 def _print_training(console: Console, run: RunDirectory) -> None:

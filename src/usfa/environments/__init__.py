@@ -8,8 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from usfa.environments.batch import Environment, EnvironmentBatch, Step
-from usfa.environments.registry import ENVIRONMENTS, check_trusted, make
+from usfa.environments.batch import Batch, Environment, EnvironmentBatch, Step
+from usfa.environments.registry import ENVIRONMENTS, EnvironmentSource, check_trusted, make, source
 from usfa.environments.spaces import ObservationSpec, action_count, feature_count
 
 if TYPE_CHECKING:
@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ENVIRONMENTS",
+    "Batch",
     "Environment",
     "EnvironmentBatch",
+    "EnvironmentSource",
     "ObservationSpec",
     "OneState",
     "Room",
@@ -35,6 +37,7 @@ __all__ = [
     "feature_count",
     "make",
     "one_state_mdp",
+    "source",
     "trip_mdp",
 ]
 

@@ -7,7 +7,7 @@ caller sees every observation once, in order, and knows which of them opens an e
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import gymnasium as gym
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from usfa.environments.spaces import ObservationSpec, action_count, feature_count
 from usfa.errors import InputError
 
-__all__ = ["Environment", "EnvironmentBatch", "Step"]
+__all__ = ["Batch", "Environment", "EnvironmentBatch", "Step"]
 
 Environment = gym.Env[Any, Any]
 
@@ -31,6 +31,33 @@ class Step(NamedTuple):
     ended: NDArray[np.bool_]  # [B]     an episode ended with this step
 
 
+class Batch(Protocol):
+    """B environments that are stepped together; :class:`EnvironmentBatch` says how seams and episodes are shown."""
+
+    observation: NDArray[Any]  # [B, ...]  encoded
+    legal: NDArray[np.bool_]  # [B, A]
+    first: NDArray[np.bool_]  # [B]
+    actions: int
+    features: int
+
+    @property
+    def saves_exactly(self) -> bool:
+        """Whether :meth:`state` leaves every episode as it is."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def step(self, action: NDArray[np.int64]) -> Step:
+        """Act once in every environment; what is returned may be overwritten by the next step."""
+        ...
+
+    def state(self) -> dict[str, Any]: ...
+
+    def load_state(self, state: dict[str, Any]) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class EnvironmentBatch:
     """A list of environments with the same spaces, each with its own random generator.
 
@@ -38,7 +65,7 @@ class EnvironmentBatch:
     at once; a truncated one first shows its last observation, and its next step is a seam that only resets it.
     """
 
-    observation: NDArray[np.float32]  # [B, ...]  encoded
+    observation: NDArray[Any]  # [B, ...]  encoded
     legal: NDArray[np.bool_]  # [B, A]
     first: NDArray[np.bool_]  # [B]
 
@@ -52,7 +79,7 @@ class EnvironmentBatch:
         self.spec = ObservationSpec.of(envs[0].observation_space)
         self.actions = action_count(envs[0])
         self.features = feature_count(envs[0])
-        self.observation = np.zeros((len(envs), *self.spec.shape), np.float32)
+        self.observation = np.zeros((len(envs), *self.spec.shape), self.spec.dtype)
         self.legal = np.ones((len(envs), self.actions), np.bool_)
         self._all_legal = np.ones(self.actions, np.bool_)
         self.first = np.ones(len(envs), np.bool_)

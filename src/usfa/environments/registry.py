@@ -5,27 +5,38 @@ from __future__ import annotations
 import difflib
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
 
+from usfa.environments.batch import Batch, Environment, EnvironmentBatch
 from usfa.errors import InputError, unknown_name
 
-__all__ = ["ENVIRONMENTS", "check_trusted", "make"]
+__all__ = ["ENVIRONMENTS", "EnvironmentSource", "check_trusted", "make", "source"]
 
 
 @dataclass(frozen=True)
 class _Entry:
     where: str  # "module:class" below usfa.environments, imported when it is made
     about: str
+    batch: str | None = None  # "module:function" for many of them that are faster together
 
     @property
-    def create(self) -> Callable[..., gym.Env[Any, Any]]:
-        module, _, name = self.where.partition(":")
-        found: Callable[..., gym.Env[Any, Any]] = getattr(importlib.import_module(f"usfa.environments.{module}"), name)
-        return found
+    def create(self) -> Callable[..., Environment]:
+        created: Callable[..., Environment] = _imported(self.where)
+        return created
+
+    @property
+    def create_batch(self) -> Callable[..., Batch] | None:
+        return _imported(self.batch) if self.batch else None
+
+
+def _imported(where: str) -> Any:
+    module, _, name = where.partition(":")
+    return getattr(importlib.import_module(f"usfa.environments.{module}"), name)
 
 
 ENVIRONMENTS: dict[str, _Entry] = {
@@ -37,6 +48,7 @@ ENVIRONMENTS: dict[str, _Entry] = {
         "room:Room",
         "first-person room (Section 4.2): TVs, balls, hats and balloons, 84×84 pixels, D=4; arguments image_size, "
         "types, objects_per_type, side, layout, respawn, decisions, frame_stack",
+        batch="room.batch:room_batch",
     ),
     "room-doom": _Entry(
         "doom:DoomRoom",
@@ -46,10 +58,35 @@ ENVIRONMENTS: dict[str, _Entry] = {
 """The environments that come with the library, by the name that the command line uses."""
 
 
-def make(name: str, **arguments: Any) -> gym.Env[Any, Any]:
+@dataclass(frozen=True)
+class EnvironmentSource:
+    """Where an agent acts: one environment to look at, or as many as wanted, stepped together."""
+
+    create: Callable[[], Environment]
+    create_batch: Callable[[Sequence[int], float], Batch] | None = None
+    """From a seed per environment and γ; None steps a list of single ones."""
+
+    def one(self) -> Environment:
+        return self.create()
+
+    def batch(self, seeds: Sequence[int], gamma: float) -> Batch:
+        if self.create_batch is not None:
+            return self.create_batch(seeds, gamma)
+        return EnvironmentBatch([self.create() for _ in seeds], gamma, seeds)
+
+
+def source(name: str, **arguments: Any) -> EnvironmentSource:
+    """Environments by name, as in :func:`make`."""
+    together = ENVIRONMENTS[name].create_batch if name in ENVIRONMENTS else None
+    return EnvironmentSource(
+        partial(make, name, **arguments), partial(together, **arguments) if together is not None else None
+    )
+
+
+def make(name: str, **arguments: Any) -> Environment:
     """An environment by our name ("trip") or by its Gymnasium id ("mo_gymnasium:deep-sea-treasure-v0")."""
     if name in ENVIRONMENTS:
-        create: Callable[..., gym.Env[Any, Any]] = ENVIRONMENTS[name].create
+        create = ENVIRONMENTS[name].create
     elif name in gym.registry or ":" in name:
         create = _from_gymnasium(name)
     else:
@@ -74,6 +111,6 @@ def check_trusted(name: str, trust: bool) -> None:
         )
 
 
-def _from_gymnasium(name: str) -> Callable[..., gym.Env[Any, Any]]:
+def _from_gymnasium(name: str) -> Callable[..., Environment]:
     # Gymnasium's checker rejects vector rewards; our own check of φ happens where the batch is made.
     return lambda **arguments: gym.make(name, disable_env_checker=True, **arguments)

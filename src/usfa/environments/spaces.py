@@ -1,4 +1,4 @@
-"""What an environment shows and pays: observations as float vectors, features as a checked size."""
+"""What an environment shows and pays: observations as float vectors or images, features as a checked size."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["ObservationSpec", "action_count", "feature_count"]
 
 @dataclass(frozen=True)
 class ObservationSpec:
-    """How observations become float32 vectors: states of a table one-hot, vectors as they are.
+    """How observations become arrays: states of a table one-hot, vectors float32, images as their bytes.
 
     It is saved with every agent, so that a loaded agent reads observations as the trained one did.
     """
 
-    shape: tuple[int, ...]
-    states: int = 0  # of a table; 0 for vectors
+    shape: tuple[int, ...]  # [F], or [H, W, C] of an image
+    states: int = 0  # of a table; 0 for vectors and images
     start: int = 0  # the number of the first state
 
     @classmethod
@@ -32,16 +32,28 @@ class ObservationSpec:
                 return cls((int(space.n),), int(space.n), int(space.start))
             case gym.spaces.Box(shape=(size,)):
                 return cls((size,))
-        raise InputError(f"Observations of {space} are not supported; expected Discrete or a Box with one axis.")
+            case gym.spaces.Box(shape=(height, width, channels), dtype=np.uint8):
+                return cls((height, width, channels))
+        raise InputError(
+            f"Observations of {space} are not supported; expected Discrete, a Box with one axis, or images: a Box of "
+            "uint8 with the axes height, width and channels."
+        )
 
-    def encode(self, observation: object) -> NDArray[np.float32]:
+    @property
+    def dtype(self) -> type[np.generic]:
+        """Bytes stay bytes: the network scales them, and a buffer of images is a quarter as large."""
+        return np.uint8 if len(self.shape) == 3 else np.float32
+
+    def encode(self, observation: object) -> NDArray[Any]:
         """One observation or a batch of them: [..., *shape]."""
         values = np.asarray(observation)
         if self.states:
             return self._one_hot(values)
-        if values.shape[-1:] != self.shape:
+        if values.shape[-len(self.shape) :] != self.shape:
             raise InputError(f"The observation has shape {values.shape}; expected {self.shape}.")
-        return values.astype(np.float32)
+        if self.dtype == np.uint8 and values.dtype != np.uint8:
+            raise InputError(f"The image is of {values.dtype}; expected uint8, from 0 to 255.")
+        return values.astype(self.dtype)
 
     def _one_hot(self, values: NDArray[Any]) -> NDArray[np.float32]:
         whole = np.issubdtype(values.dtype, np.integer)

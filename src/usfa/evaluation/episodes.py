@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import closing
 
 import numpy as np
@@ -10,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from usfa.agents import Actor
-from usfa.environments import Environment, EnvironmentBatch
+from usfa.environments import Batch
 from usfa.errors import InputError
 from usfa.networks import Parameters
 from usfa.rollout import epsilon_greedy
@@ -23,30 +22,27 @@ __all__ = ["episode_returns"]
 def episode_returns(
     actor: Actor,
     parameters: Parameters,
-    make_environment: Callable[[], Environment],
+    batch: Batch,
     w: NDArray[np.float64],
     z: NDArray[np.float64],
     epsilon: float,
     rng: np.random.Generator,
     step_limit: int = 100_000,
 ) -> NDArray[np.float64]:
-    """The undiscounted return of one ε-greedy episode for each of B tasks.
+    """The undiscounted return of one ε-greedy episode for each of B tasks; the batch is closed afterwards.
 
     Args:
         actor: the agent.
         parameters: of one run.
-        make_environment: called B times.
+        batch: B environments at the start of an episode.
         w: [B, D].
         z: [B, N, D].
         epsilon: ε.
-        rng: seeds the environments and the exploration.
+        rng: for the exploration.
         step_limit: an episode that lasts longer is an error.
 
     Returns: [B].
     """
-    size = len(w)
-    seeds = [int(seed) for seed in rng.integers(2**31, size=size)]
-    batch = EnvironmentBatch([make_environment() for _ in range(size)], 1.0, seeds)
     if batch.features != w.shape[1]:
         raise InputError(f"The environment has {batch.features} features; the agent's tasks have {w.shape[1]} entries.")
     with closing(batch):
@@ -56,7 +52,7 @@ def episode_returns(
 def _play(
     actor: Actor,
     parameters: Parameters,
-    batch: EnvironmentBatch,
+    batch: Batch,
     w: NDArray[np.float64],
     z: NDArray[np.float64],
     epsilon: float,
@@ -66,9 +62,15 @@ def _play(
     tasks, policies = torch.from_numpy(w).float(), torch.from_numpy(z).float()
     memory = actor.initial_state(len(batch))
     returns = np.full(len(batch), np.nan)
+    action = np.zeros(len(batch), np.int64)
     for _ in range(step_limit):
-        seen = (torch.from_numpy(batch.observation), torch.from_numpy(batch.legal), torch.from_numpy(batch.first))
-        present = Present(*seen, memory)
+        present = Present(
+            torch.from_numpy(batch.observation),
+            torch.from_numpy(action),
+            torch.from_numpy(batch.legal),
+            torch.from_numpy(batch.first),
+            memory,
+        )
         greedy, memory = actor.act(parameters, present, tasks, policies)
         action = epsilon_greedy(greedy.numpy()[None], batch.legal[None], epsilon, [rng])[0]
         step = batch.step(action)

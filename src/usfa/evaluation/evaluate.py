@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -12,7 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from usfa.agents import TrainedAgent
-from usfa.environments import check_trusted, make
+from usfa.environments import check_trusted, source
 from usfa.errors import InputError
 from usfa.evaluation.scoring import Protocol, score
 from usfa.tasks import format_task, parse_tasks
@@ -50,7 +49,7 @@ def evaluate(
     if episodes < 1 or not 0 <= epsilon <= 1:
         raise InputError(f"episodes is {episodes} and epsilon {epsilon}; expected at least 1, and 0 to 1.")
     w = _task_rows(tasks, agent.file.spec.features)
-    make_environment = partial(make, agent.file.environment, **agent.file.environment_arguments)
+    environments = source(agent.file.environment, **agent.file.environment_arguments)
     check_trusted(agent.file.environment, trust)
     parameters = {name: tensor[None] for name, tensor in agent.parameters.items()}
     rows = []
@@ -58,7 +57,7 @@ def evaluate(
         # The same streams for every set: they meet the same environments and do not depend on each other.
         z = agent.candidates(w, chosen, np.random.default_rng([seed, 0]))
         rngs = [np.random.default_rng([seed, 1])]
-        scores = score(agent.actor, parameters, make_environment, w, z[None], rngs, Protocol(episodes, epsilon, exact))
+        scores = score(agent.actor, parameters, environments, w, z[None], rngs, Protocol(episodes, epsilon, exact))
         means, stds = scores.returns[0].mean(axis=0), _std(scores.returns[0])
         rows += [
             (name, format_task(task), mean, std, optimal, optimal - mean)

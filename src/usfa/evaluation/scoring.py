@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from usfa.agents import Actor
-from usfa.environments import Environment
+from usfa.environments import EnvironmentSource
 from usfa.errors import InputError
 from usfa.evaluation.episodes import episode_returns
 from usfa.evaluation.exact import exact_mdp, exact_scores
@@ -40,7 +40,7 @@ class Scores:
 def score(
     actor: Actor,
     parameters: Parameters,
-    make_environment: Callable[[], Environment],
+    environments: EnvironmentSource,
     w: NDArray[np.float64],
     z: NDArray[np.float64],
     rngs: Sequence[np.random.Generator],
@@ -51,13 +51,13 @@ def score(
     Args:
         actor: the agent.
         parameters: each [R, ...].
-        make_environment: where it acts.
+        environments: where it acts.
         w: [K, D].
         z: [R, K, N, D], the candidate sets.
         rngs: one per run, for episodes.
         protocol: exact or episodes, and how many.
     """
-    env = make_environment()
+    env = environments.one()
     mdp = exact_mdp(env)
     env.close()
     if protocol.exact and mdp is None:
@@ -65,13 +65,13 @@ def score(
     if mdp is not None and protocol.exact is not False:
         returns = exact_scores(actor, parameters, mdp, w, z)[:, None]
         return Scores(returns, optimal_return(mdp, torch.from_numpy(w)).numpy())
-    # Every episode of every task in one batch: [episodes · K].
+    # Every episode of every task in one batch, [episodes · K]; all tasks meet the same worlds.
     episodes = protocol.episodes
     tasks, policies = np.tile(w, (episodes, 1)), np.tile(z, (1, episodes, 1, 1))
-    played = [
-        episode_returns(
-            actor, select_run(parameters, run), make_environment, tasks, policies[run], protocol.epsilon, rng
-        )
-        for run, rng in enumerate(rngs)
-    ]
+    played = []
+    for run, rng in enumerate(rngs):
+        seeds = np.repeat(rng.integers(2**31, size=episodes), len(w)).tolist()
+        batch = environments.batch(seeds, gamma=1.0)
+        weights = select_run(parameters, run)
+        played.append(episode_returns(actor, weights, batch, tasks, policies[run], protocol.epsilon, rng))
     return Scores(np.stack(played).reshape(len(rngs), episodes, len(w)), np.full(len(w), np.nan))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from usfa.agents import AgentKind
+from usfa.environments import EnvironmentSource, source
 from usfa.errors import InputError
 from usfa.learners import LearnerConfig
 from usfa.networks import NetworkConfig
@@ -62,6 +64,10 @@ class TrainConfig:
     """Updates between two checkpoints."""
     threads: int = 1
     """Threads of PyTorch; small networks are fastest, and the same everywhere, with one."""
+    device: str = "auto"
+    """What computes: cpu, cuda, or auto, which is a GPU where there is one."""
+    precision: Literal["auto", "fp32", "bf16"] = "fp32"
+    """Of convolutions and matrix products; auto measures which is faster here and remembers it for --resume."""
 
     def __post_init__(self) -> None:
         if not self.seeds or len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
@@ -74,6 +80,10 @@ class TrainConfig:
                 f"snapshots is {self.evaluation.snapshots}; expected 1 to {self.learner.budget}, the budget."
             )
         parse_sampler(self.learner.policies, self.tasks)
+
+    @property
+    def environments(self) -> EnvironmentSource:
+        return source(self.environment, **self.environment_arguments)
 
     @property
     def tasks(self) -> NDArray[np.float64]:

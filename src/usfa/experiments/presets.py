@@ -7,7 +7,7 @@ from dataclasses import replace
 from usfa.errors import unknown_name
 from usfa.experiments.config import EvaluationConfig, TrainConfig
 from usfa.learners import LearnerConfig
-from usfa.networks import NetworkConfig
+from usfa.networks import MNIH_2015, NetworkConfig
 
 __all__ = ["PRESETS", "preset"]
 
@@ -42,6 +42,47 @@ _ONE_STATE = TrainConfig(
     evaluation=EvaluationConfig(tasks=("-2;-1.5;-1;-0.5;0;0.5;1;1.5;2",), candidates=("task", "train"), snapshots=5),
 )
 
+ROOM_CANDIDATES = ("task", "train", "train+task")
+_ROOM_PAPER = TrainConfig(
+    environment="room",
+    training_tasks="room-train",
+    environment_arguments={"image_size": 84},
+    # Section 4.2 and Appendix C, but for normalisation, γ, the optimiser and its settings, which it does not give.
+    network=NetworkConfig(MNIH_2015, memory=256, trunk=(128,), embedding=(32, 32), head=(128,), normalise=True),
+    learner=LearnerConfig(
+        policies="gaussian:0.1",
+        policies_per_step=30,
+        environments=200,
+        tasks="fixed",
+        trajectory_length=32,
+        updates_per_round=25,
+        lambda_=0.9,
+        gamma=0.95,
+        epsilon=0.1,
+        learning_rate=7e-4,
+        clip=1.0,
+        budget=100_000_000,
+        budget_unit="frames",
+    ),
+    evaluation=EvaluationConfig(
+        tasks=("room-train", "room-easy", "room-hard"), candidates=ROOM_CANDIDATES, snapshots=5
+    ),
+    seeds=(0,),
+    checkpoint_every=50,
+    threads=2,
+    precision="auto",
+)
+
+_ROOM_LAPTOP = replace(
+    _ROOM_PAPER,
+    environment_arguments={"image_size": 42},
+    network=NetworkConfig(((16, 8, 4), (32, 4, 2)), memory=128, trunk=(128,), head=(64,), normalise=True),
+    learner=replace(_ROOM_PAPER.learner, environments=64, updates_per_round=8, budget=5_000_000),
+    checkpoint_every=200,
+    threads=1,
+    precision="fp32",
+)
+
 
 def _uvfa(config: TrainConfig, policies: str, policies_per_step: int) -> TrainConfig:
     """The same settings for a UVFA, which learns about tasks and has no candidate set."""
@@ -62,6 +103,24 @@ def _sf_gpi(config: TrainConfig) -> TrainConfig:
     )
 
 
+def _room_variants(name: str, base: TrainConfig, about: str) -> dict[str, tuple[TrainConfig, str]]:
+    """The agents of Section 4.3 and Appendix D; everything that is not said here is the same for all."""
+    return {
+        name: (base, f"USFA in the room, {about}"),
+        f"{name}-sigma-0.5": (
+            replace(base, learner=replace(base.learner, policies="gaussian:0.5")),
+            "the same with D_z = N(w, 0.5 I)",
+        ),
+        f"{name}-8-tasks": (replace(base, training_tasks="room-train-large"), "the same with the eight-task M"),
+        f"{name}-sf-gpi": (_sf_gpi(base), "the same with the points of M as its only policies"),
+        f"{name}-uvfa": (_uvfa(base, "task", 1), "UVFA, learning each trajectory for the task that made it"),
+        f"{name}-uvfa-off-policy": (
+            _uvfa(base, "train", len(base.tasks)),
+            "UVFA, learning each trajectory for every task in M",
+        ),
+    }
+
+
 PRESETS: dict[str, tuple[TrainConfig, str]] = {
     "trip-usfa": (_TRIP, "USFA on the Trip MDP, Section 4.1"),
     "trip-uvfa": (
@@ -75,6 +134,8 @@ PRESETS: dict[str, tuple[TrainConfig, str]] = {
     "trip-sf-gpi": (_sf_gpi(_TRIP), "learned SF&GPI on the Trip MDP"),
     "one-state-usfa": (_ONE_STATE, "USFA on the one-state MDP, Appendix A"),
     "one-state-uvfa": (_uvfa(_ONE_STATE, "train", 3), "UVFA on the one-state MDP, fitted to three tasks"),
+    **_room_variants("room-laptop", _ROOM_LAPTOP, "42×42 pixels and a small network, for 2 cores"),
+    **_room_variants("room-paper", _ROOM_PAPER, "with the paper's settings"),
 }
 """Configurations with a word about each."""
 

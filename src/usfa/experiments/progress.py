@@ -55,7 +55,7 @@ def progress_bar(label: str, total: float, unit: str, console: Console | None) -
 
 @contextmanager
 def interruptible() -> Iterator[threading.Event]:
-    """An event that the first Ctrl-C sets, so that work can stop between two steps; the second one interrupts."""
+    """An event that Ctrl-C or SIGTERM sets, so that work can stop between two steps; a second one interrupts."""
     pressed = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield pressed
@@ -66,8 +66,9 @@ def interruptible() -> Iterator[threading.Event]:
             raise KeyboardInterrupt
         pressed.set()
 
-    previous = signal.signal(signal.SIGINT, on_interrupt)
+    previous = {number: signal.signal(number, on_interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield pressed
     finally:
-        signal.signal(signal.SIGINT, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)

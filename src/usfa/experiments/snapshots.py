@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,7 +11,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from usfa.agents import Agent
-from usfa.environments import make
 from usfa.evaluation import Protocol, Scores, score, score_table
 from usfa.experiments.config import TrainConfig
 from usfa.experiments.progress import ProgressBar
@@ -103,35 +101,66 @@ class _OpenSnapshot:
 
 def score_snapshots(config: TrainConfig, agent: Agent, run: RunDirectory, name: str, bar: ProgressBar) -> pd.DataFrame:
     """Every snapshot on every set of test tasks with every candidate set: the table of scores."""
-    sets = config.evaluation.tasks or (config.training_tasks,)
-    plan = [(tasks, candidates) for tasks in sets for candidates in config.evaluation.candidates]
+    plan = _Plan(config, agent.spec.features)
     tables: list[pd.DataFrame] = []
-    for milestone in config.milestones:
+    for count, milestone in enumerate(config.milestones, 1):
         parameters, counters = run.load_snapshot(milestone)
         runs = {"seed": config.seeds, "snapshot": [milestone] * len(config.seeds), **counters}
         columns = {key: np.array(values, np.int64) for key, values in runs.items()}
-        for tasks, candidates in plan:
-            w = parse_tasks(tasks, agent.spec.features)
-            scores = _score(config, agent, parameters, w, candidates)
+        scores = plan.score(agent, parameters)
+        for part in plan.parts:
             labels = {
                 "agent": name,
-                "candidates": candidates,
+                "candidates": part.candidates,
                 "training_set": config.training_tasks,
                 "policies": config.learner.policies,
-                "task_set": tasks,
+                "task_set": part.tasks,
             }
-            tables.append(score_table(scores.returns.mean(axis=1), w, scores.optimal, labels, columns))
-            bar.update(len(tables))
+            returns, optimal = scores.returns.mean(axis=1)[:, part.rows], scores.optimal[part.rows]
+            tables.append(score_table(returns, plan.w[part.rows], optimal, labels, columns))
+        bar.update(count)
     return pd.concat(tables, ignore_index=True)
 
 
-def _score(
-    config: TrainConfig, agent: Agent, parameters: Parameters, w: NDArray[np.float64], candidates: str
-) -> Scores:
-    sampler = parse_sampler(config.learner.policies, config.tasks)
-    # One stream per seed, the same at every snapshot: sampled candidates do not add noise along the curve.
-    rngs = [np.random.default_rng([seed, 1]) for seed in config.seeds]
-    z = np.stack([candidate_set(candidates, w, config.tasks, sampler, rng) for rng in rngs])
-    make_environment = partial(make, config.environment, **config.environment_arguments)
-    protocol = Protocol(config.evaluation.episodes, config.evaluation.epsilon)
-    return score(agent, parameters, make_environment, w, z, rngs, protocol)
+class _Part(NamedTuple):
+    """The rows of one set of tasks with one candidate set."""
+
+    tasks: str
+    candidates: str
+    rows: slice
+
+
+class _Plan:
+    """All test tasks with all candidate sets, one below the other, so that one batch of episodes serves them all."""
+
+    def __init__(self, config: TrainConfig, features: int) -> None:
+        self.config = config
+        self.parts: list[_Part] = []
+        tasks: list[NDArray[np.float64]] = []
+        for name in config.evaluation.tasks or (config.training_tasks,):
+            for candidates in config.evaluation.candidates:
+                begin = sum(map(len, tasks))
+                tasks.append(parse_tasks(name, features))
+                self.parts.append(_Part(name, candidates, slice(begin, begin + len(tasks[-1]))))
+        self.w = np.concatenate(tasks)
+
+    def score(self, agent: Agent, parameters: Parameters) -> Scores:
+        # One stream per seed, the same at every snapshot: sampled candidates do not add noise along the curve.
+        rngs = [np.random.default_rng([seed, 1]) for seed in self.config.seeds]
+        z = np.stack([self._policies(rng) for rng in rngs])
+        protocol = Protocol(self.config.evaluation.episodes, self.config.evaluation.epsilon)
+        return score(agent, parameters, self.config.environments, self.w, z, rngs, protocol)
+
+    def _policies(self, rng: np.random.Generator) -> NDArray[np.float64]:
+        """The candidate sets of all rows, [K, N, D]."""
+        sampler = parse_sampler(self.config.learner.policies, self.config.tasks)
+        sets = [
+            candidate_set(part.candidates, self.w[part.rows], self.config.tasks, sampler, rng) for part in self.parts
+        ]
+        largest = max(z.shape[-2] for z in sets)
+        return np.concatenate([_filled_up(z, largest) for z in sets])
+
+
+def _filled_up(z: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+    """Candidate sets [K, N, D] with their first policy repeated up to a size, which changes no maximum over them."""
+    return np.concatenate([z, np.repeat(z[:, :1], size - z.shape[1], axis=1)], axis=1)

@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-import json
 import os
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
 
 import numpy as np
 import pandas as pd
 import torch
 from rich.console import Console
-from torch import Tensor
 
 from usfa.agents import Agent, AgentFile, AgentSpec, make_agent, save_agent
 from usfa.environments import Environment, ObservationSpec, action_count, feature_count, make
-from usfa.errors import InputError, Interrupted
+from usfa.errors import Diverged, InputError
 from usfa.evaluation import exact_mdp, write_table
+from usfa.experiments.checkpoints import Checkpoints
 from usfa.experiments.config import TrainConfig
+from usfa.experiments.metrics import MetricsLog
 from usfa.experiments.progress import interruptible, progress_bar
 from usfa.experiments.run_directory import OnExisting, RunDirectory
 from usfa.experiments.snapshots import SnapshotWriter, score_snapshots
-from usfa.learners import Learner, Update
+from usfa.learners import Learner, Precision, choose_device, choose_precision
 from usfa.records import to_json
 from usfa.tasks import candidate_set, parse_sampler, parse_tasks
 
 __all__ = ["build_agent", "train"]
-
-LOG_EVERY = 20
 
 
 def train(
@@ -62,7 +57,7 @@ def train(
 
 def _train(config: TrainConfig, agent: Agent, run: RunDirectory, console: Console | None, name: str) -> None:
     learner = _learn(config, agent, run, console, name)
-    with progress_bar(f"{name}: scoring snapshots", _scorings(config), "tables", console) as bar:
+    with progress_bar(f"{name}: scoring snapshots", len(config.milestones), "snapshots", console) as bar:
         scores = score_snapshots(config, agent, run, name, bar)
     parameters = {key: x.detach() for key, x in learner.parameters.items()}
     save_agent(run.agent, _agent_file(config, agent, scores), parameters)
@@ -118,104 +113,59 @@ def _check_evaluation(config: TrainConfig, features: int) -> None:
 
 
 def _learn(config: TrainConfig, agent: Agent, run: RunDirectory, console: Console | None, label: str) -> Learner:
-    learner = Learner(
-        agent,
-        config.learner,
-        partial(make, config.environment, **config.environment_arguments),
-        config.tasks,
-        config.seeds,
-    )
+    device = choose_device(config.device)
+    learner = Learner(agent, config.learner, config.environments, config.tasks, config.seeds, device)
     snapshots = SnapshotWriter(config.milestones, run)
-    _resume(run, learner, snapshots)
-    unit = config.learner.budget_unit
+    checkpoints = Checkpoints(run, learner, snapshots, config.checkpoint_every)
     with (
-        progress_bar(f"{label}: {len(config.seeds)} runs", config.learner.budget, unit, console) as bar,
-        _MetricsLog(run, learner) as log,
+        progress_bar(_label(label, config), config.learner.budget, config.learner.budget_unit, console) as bar,
+        MetricsLog(run, learner) as log,
         interruptible() as interrupted,
         closing(learner.rollout.batch),
+        _explained(checkpoints),
     ):
+        if not checkpoints.resume():
+            learner.precision = _precision(config, agent, device)
         snapshots.update(learner)
         while not learner.done:
             log.write(learner.step())
             snapshots.update(learner)
             bar.update(float(np.minimum(learner.progress, config.learner.budget).mean()), log.note)
-            if learner.updates % config.checkpoint_every == 0:
-                _checkpoint(run, learner, snapshots)
+            if checkpoints.due:
+                checkpoints.save()
             if interrupted.is_set():
-                _stop(run, learner, snapshots)
+                checkpoints.stop()
     return learner
 
 
-def _resume(run: RunDirectory, learner: Learner, snapshots: SnapshotWriter) -> None:
-    saved = run.load_checkpoint()
-    if saved is None:
-        run.rewind_metrics(0)
-        return
-    tensors, values = saved
-    learner.load_state(tensors, values["learner"])
-    snapshots.load_state(tensors, values["snapshots"])
-    run.rewind_metrics(learner.updates)
+def _label(label: str, config: TrainConfig) -> str:
+    return f"{label}: {len(config.seeds)} runs" if len(config.seeds) > 1 else f"{label}: seed {config.seeds[0]}"
 
 
-def _checkpoint(run: RunDirectory, learner: Learner, snapshots: SnapshotWriter) -> None:
-    learner_tensors, learner_values = learner.state()
-    snapshot_tensors, snapshot_values = snapshots.state()
-    tensors: dict[str, Tensor] = {**learner_tensors, **snapshot_tensors}
-    values: dict[str, Any] = {"learner": learner_values, "snapshots": snapshot_values}
-    run.save_checkpoint(learner.updates, tensors, values)
+def _precision(config: TrainConfig, agent: Agent, device: torch.device) -> Precision:
+    """What the configuration says; "auto" is measured on a learner of its own, which is thrown away."""
+    if config.precision != "auto":
+        return config.precision
+    trial = Learner(agent, config.learner, config.environments, config.tasks, config.seeds, device)
+
+    def work(precision: Precision) -> None:
+        trial.precision = precision
+        trial.step()
+
+    with closing(trial.rollout.batch):
+        return choose_precision(work)
 
 
-def _stop(run: RunDirectory, learner: Learner, snapshots: SnapshotWriter) -> None:
-    # Saving may restart episodes, and an undisturbed run would not: then the last checkpoint is the one to resume.
-    if learner.rollout.batch.saves_exactly:
-        _checkpoint(run, learner, snapshots)
-        since = learner.updates
-    else:
-        since = learner.updates - learner.updates % run.config(TrainConfig).checkpoint_every
-    raise Interrupted(
-        f"Stopped after {learner.updates} updates; the same command with --resume goes on from update {since}."
-    )
-
-
-class _MetricsLog:
-    """metrics.jsonl: a line of means for every LOG_EVERY updates."""
-
-    def __init__(self, run: RunDirectory, learner: Learner) -> None:
-        self._path = run.metrics
-        self._learner = learner
-        self._recent: list[Update] = []
-        self._started = time.monotonic()
-        self.note = ""
-
-    def __enter__(self) -> _MetricsLog:
-        self._file: TextIO = self._path.open("a")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    def write(self, update: Update) -> None:
-        self._recent.append(update)
-        if self._learner.updates % LOG_EVERY:
-            return
-        loss = float(np.mean([recent.loss for recent in self._recent]))
-        self.note = f"loss {loss:.4f}"
-        episode_phi = np.concatenate([recent.episode_phi for recent in self._recent])
-        line = {
-            "updates": self._learner.updates,
-            "frames": float(self._learner.frames.mean()),
-            "episodes": float(self._learner.episodes.mean()),
-            "loss": loss,
-            "episode_phi": episode_phi.mean(axis=0).tolist() if len(episode_phi) else None,
-            "seconds": round(time.monotonic() - self._started, 3),
-        }
-        self._file.write(json.dumps(line) + "\n")
-        self._file.flush()
-        self._recent.clear()
-
-
-def _scorings(config: TrainConfig) -> int:
-    return len(config.milestones) * max(1, len(config.evaluation.tasks)) * len(config.evaluation.candidates)
+@contextmanager
+def _explained(checkpoints: Checkpoints) -> Iterator[None]:
+    """Say what is left when training goes wrong."""
+    try:
+        yield
+    except Diverged as error:
+        kept = (
+            f"the state at update {checkpoints.saved_at} is kept" if checkpoints.saved_at else "nothing was saved yet"
+        )
+        raise Diverged(f"{error}; {kept}. Expected a lower learning_rate, or a clip.") from error
 
 
 def _agent_file(config: TrainConfig, agent: Agent, scores: pd.DataFrame) -> AgentFile:

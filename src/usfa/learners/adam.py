@@ -7,7 +7,7 @@ from torch import Tensor
 
 from usfa.networks import Parameters
 
-__all__ = ["Adam"]
+__all__ = ["Adam", "clip_gradients"]
 
 
 class Adam:
@@ -42,3 +42,15 @@ class Adam:
             square = self.square[name].mul_(beta_2).addcmul_(gradients[name], gradients[name], value=1 - beta_2)
             step = mean / square.sqrt().div_(correction).add_(self.eps)
             x += scale.view(-1, *[1] * (x.ndim - 1)) * step
+
+
+@torch.no_grad()
+def clip_gradients(gradients: Parameters, longest: float | None) -> Tensor:
+    """Shorten, in place, the gradient of every run that is longer than `longest`; returns the lengths before, [R]."""
+    squares = [x.square().flatten(1).sum(dim=1) for x in gradients.values()]
+    lengths = torch.stack(squares).sum(dim=0).sqrt()
+    if longest is not None:
+        scale = (longest / lengths.clamp(min=longest)).to(lengths)
+        for x in gradients.values():
+            x *= scale.view(-1, *[1] * (x.ndim - 1))
+    return lengths

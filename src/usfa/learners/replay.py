@@ -8,9 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from usfa.errors import InputError
 from usfa.trajectory import Trajectory
 
-__all__ = ["Replay", "join"]
+__all__ = ["Replay", "join", "part"]
+
+LARGEST = 16 * 2**30
 
 
 class Replay:
@@ -25,6 +28,12 @@ class Replay:
         """Copy a trajectory of all runs over the oldest one."""
         fields = _fields(trajectory)
         if not self._stored:
+            size = self.capacity * sum(x.nbytes for x in fields.values())
+            if size > LARGEST:
+                raise InputError(
+                    f"replay_capacity is {self.capacity} trajectories, which take {size / 2**30:.0f} GiB; expected at "
+                    f"most {LARGEST >> 30} GiB."
+                )
             self._stored = {name: x.new_zeros((x.shape[0], self.capacity, *x.shape[1:])) for name, x in fields.items()}
         for name, x in fields.items():
             self._stored[name][:, self.added % self.capacity] = x
@@ -53,6 +62,12 @@ def join(fresh: Trajectory, past: Trajectory) -> Trajectory:
     """Two trajectories of the same length as one with more environments."""
     new, old = _fields(fresh), _fields(past)
     return _record({name: torch.cat([new[name], old[name]], dim=_batch_axis(name)) for name in new})
+
+
+def part(trajectory: Trajectory, index: int, parts: int) -> Trajectory:
+    """One of several equal parts of the environments, without copying."""
+    fields = _fields(trajectory)
+    return _record({name: x.chunk(parts, dim=_batch_axis(name))[index] for name, x in fields.items()})
 
 
 def _fields(trajectory: Trajectory) -> dict[str, Tensor]:

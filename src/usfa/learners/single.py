@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -12,68 +11,29 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from usfa.agents import Agent
-from usfa.environments import Environment, EnvironmentBatch
-from usfa.errors import InputError
-from usfa.learners.adam import Adam
-from usfa.learners.replay import Replay, join
+from usfa.environments import EnvironmentSource
+from usfa.errors import Diverged, InputError
+from usfa.learners.adam import Adam, clip_gradients
+from usfa.learners.config import LearnerConfig
+from usfa.learners.hardware import Precision, autocast
+from usfa.learners.replay import Replay, join, part
 from usfa.networks import Parameters, over_runs, stack_runs
 from usfa.rollout import Rollout
 from usfa.tasks import parse_sampler
 from usfa.trajectory import Trajectory
 
-__all__ = ["Learner", "LearnerConfig", "Update"]
+__all__ = ["Learner", "Update"]
 
-
-@dataclass(frozen=True)
-class LearnerConfig:
-    """How to learn."""
-
-    policies: str = "gaussian:0.1"
-    """D_z, what z are drawn from: gaussian:VARIANCE, box:LOW,HIGH, simplex, points:Z;Z, train (M), task (z = w)."""
-    policies_per_step: int = 30
-    """n_z."""
-    environments: int = 1
-    """Environments per run."""
-    trajectory_length: int = 1
-    """T, the steps between two updates; 1 is Algorithm 1."""
-    lambda_: float = 0.9
-    """λ of Watkins' Q(λ); without effect for T = 1."""
-    gamma: float = 0.95
-    """Discount γ."""
-    epsilon: float = 0.1
-    """Probability of a random action."""
-    reuse: int = 0
-    """Past trajectories that each update learns from again, besides the fresh one; 0 is Algorithm 1."""
-    replay_capacity: int = 10_000
-    """How many past trajectories are kept for that, per run."""
-    learning_rate: float = 1e-3
-    """Step size of Adam at the start; it falls linearly to 0 over the budget."""
-    budget: int = 1000
-    """How long each run trains, in the unit below."""
-    budget_unit: Literal["episodes", "frames"] = "episodes"
-    """What the budget and all snapshots count: episodes ended, or environment steps."""
-
-    def __post_init__(self) -> None:
-        at_least_one = ("policies_per_step", "environments", "trajectory_length", "budget")
-        for name in at_least_one:
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} is {getattr(self, name)}; expected at least 1.")
-        for name in ("lambda_", "epsilon"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise InputError(f"{name} is {getattr(self, name)}; expected a number from 0 to 1.")
-        if not 0 < self.gamma <= 1:
-            raise InputError(f"gamma is {self.gamma}; expected a number above 0, at most 1.")
-        if self.reuse < 0 or self.replay_capacity < 1:
-            raise InputError(f"reuse is {self.reuse} of {self.replay_capacity} trajectories; expected 0 or more of 1.")
-        if not 0 < self.learning_rate < float("inf"):
-            raise InputError(f"learning_rate is {self.learning_rate}; expected a positive number.")
+LARGEST_LOSS = 1e6  # squared errors of returns; what grows past it does not come back
 
 
 class Update(NamedTuple):
-    """What one update did."""
+    """What one round of updates did."""
 
-    loss: NDArray[np.float32]  # [R]
+    loss: NDArray[np.float32]  # [R]     mean over the round
+    gradient: NDArray[np.float32]  # [R]     its length before clipping, mean over the round
     episode_phi: NDArray[np.float64]  # [K, D]  Σφ of the episodes that ended
+    episode_environment: NDArray[np.int64]  # [K]     where, of the R·B environments
 
 
 class Learner:
@@ -83,60 +43,66 @@ class Learner:
         self,
         agent: Agent,
         config: LearnerConfig,
-        make_environment: Callable[[], Environment],
+        environments: EnvironmentSource,
         training_tasks: NDArray[np.float64],
         seeds: Sequence[int],
+        device: torch.device | None = None,
+        precision: Precision = "fp32",
     ) -> None:
         self.agent = agent
         self.config = config
         self.training_tasks = training_tasks
         self.sampler = parse_sampler(config.policies, training_tasks)
         self.seeds = tuple(seeds)
+        self.device = device or torch.device("cpu")
+        self.precision = precision
+        if config.tasks == "fixed" and config.environments % len(training_tasks):
+            raise InputError(
+                f"environments is {config.environments}; expected a multiple of {len(training_tasks)}, so that every "
+                "training task has as many."
+            )
         runs = len(self.seeds)
         streams = [_Streams(seed, config.environments) for seed in self.seeds]
         self.rngs = [stream.behaviour for stream in streams]
         self.parameters = stack_runs([agent.initial_parameters(stream.weights) for stream in streams])
-        for parameter in self.parameters.values():
-            parameter.requires_grad_()
+        self.parameters = {name: x.to(self.device).requires_grad_() for name, x in self.parameters.items()}
         self.adam = Adam(self.parameters)
-        batch = EnvironmentBatch(
-            [make_environment() for _ in range(runs * config.environments)],
-            config.gamma,
-            [seed for stream in streams for seed in stream.environments],
-        )
-        self.rollout = Rollout(agent, batch, runs, config.trajectory_length)
+        batch = environments.batch([seed for stream in streams for seed in stream.environments], config.gamma)
+        self.rollout = Rollout(agent, batch, runs, config.trajectory_length, self.device)
         self.replay = Replay(config.replay_capacity)
         self.frames = np.zeros(runs, np.int64)
         self.episodes = np.zeros(runs, np.int64)
-        self.updates = 0
-        self._loss = over_runs(self._loss_of_one_run, runs)
+        self._loss = over_runs(self._loss_of_one_run, runs, agent.batches_runs)
 
     def step(self) -> Update:
         """Algorithm 1, lines 3-12, for every run and environment at once."""
         w = self._sample_tasks()  # line 3
         z = self._sample_policies(w)  # lines 4-5
-        collected = self.rollout.collect(self.parameters, w, z, self.config.epsilon, self.rngs)  # lines 6-8
-        loss = self._improve(*self._with_past(collected.trajectory, z)).numpy()  # lines 9-11
+        with autocast(self.device, self.precision):
+            collected = self.rollout.collect(self.parameters, w, z, self.config.epsilon, self.rngs)  # lines 6-8
+        trajectory, z = self._with_past(collected.trajectory, z)
+        losses, gradients = self._improve(trajectory, z)  # lines 9-11
         self.frames += collected.frames
         self.episodes += collected.episodes
-        self.updates += 1
-        if not np.isfinite(loss).all():
-            lost = [seed for seed, finite in zip(self.seeds, np.isfinite(loss), strict=True) if not finite]
-            raise InputError(
-                f"The loss of seeds {lost} is not finite after {self.updates} updates; lower learning_rate."
-            )
-        return Update(loss, collected.episode_phi)
+        self._check(losses)
+        return Update(losses, gradients, collected.episode_phi, collected.episode_environment)
 
     def _sample_tasks(self) -> Tensor:
-        """w uniformly from M, [R, B, D]."""
-        chosen = [rng.integers(len(self.training_tasks), size=self.config.environments) for rng in self.rngs]
-        return torch.from_numpy(self.training_tasks[np.stack(chosen)]).float()
+        """w of every environment, [R, B, D]: uniformly from M, or M in turn."""
+        count, size = len(self.training_tasks), self.config.environments
+        if self.config.tasks == "fixed":
+            chosen = [np.arange(size) % count] * len(self.rngs)
+        else:
+            chosen = [rng.integers(count, size=size) for rng in self.rngs]
+        return self._tensor(self.training_tasks[np.stack(chosen)])
+
+    def _tensor(self, values: NDArray[np.float64]) -> Tensor:
+        return torch.from_numpy(values).float().to(self.device)
 
     def _sample_policies(self, w: Tensor) -> Tensor:
         """z_1..z_n from D_z(·|w), [R, B, N, D]."""
-        tasks, n = w.double().numpy(), self.config.policies_per_step
-        drawn = [self.sampler.sample(tasks[run], n, rng) for run, rng in enumerate(self.rngs)]
-        return torch.from_numpy(np.stack(drawn)).float()
+        tasks, n = w.cpu().double().numpy(), self.config.policies_per_step
+        return self._tensor(np.stack([self.sampler.sample(tasks[run], n, rng) for run, rng in enumerate(self.rngs)]))
 
     def _with_past(self, fresh: Trajectory, z: Tensor) -> tuple[Trajectory, Tensor]:
         """The fresh trajectory joined by past ones, for which policies are drawn anew."""
@@ -146,20 +112,49 @@ class Learner:
         past = self.replay.sample(self.config.reuse, self.rngs)
         return join(fresh, past), torch.cat([z, self._sample_policies(past.w)], dim=1)
 
-    def _improve(self, trajectory: Trajectory, z: Tensor) -> Tensor:
-        """One step of Adam on the loss of every run; returns the losses [R]."""
-        loss: Tensor = self._loss(self.parameters, trajectory, z)
-        gradients = torch.autograd.grad(loss.sum(), list(self.parameters.values()))
-        named = dict(zip(self.parameters, gradients, strict=True))
-        self.adam.step(self.parameters, named, self._learning_rates())
-        return loss.detach()
+    def _improve(self, trajectory: Trajectory, z: Tensor) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """A step of Adam on each part of the environments; returns losses and lengths of gradients, [R] each."""
+        parts = self.config.updates_per_round
+        done = [self._update(part(trajectory, k, parts), part_of_z) for k, part_of_z in enumerate(z.chunk(parts, 1))]
+        losses, gradients = torch.stack([torch.stack(both) for both in done]).mean(dim=0)
+        return losses.cpu().numpy(), gradients.cpu().numpy()
+
+    def _update(self, trajectory: Trajectory, z: Tensor) -> tuple[Tensor, Tensor]:
+        with autocast(self.device, self.precision):
+            loss: Tensor = self._loss(self.parameters, trajectory, z)
+        found = torch.autograd.grad(loss.sum(), list(self.parameters.values()))
+        gradients = dict(zip(self.parameters, found, strict=True))
+        length = clip_gradients(gradients, self.config.clip)
+        self.adam.step(self.parameters, gradients, self._learning_rates())
+        return loss.detach(), length
 
     def _loss_of_one_run(self, parameters: Parameters, trajectory: Trajectory, z: Tensor) -> Tensor:
         return self.agent.loss(parameters, trajectory, z, self.config.lambda_)
 
     def _learning_rates(self) -> Tensor:
         remaining = np.clip(1 - self.progress / self.config.budget, 0, 1)
-        return torch.from_numpy(self.config.learning_rate * remaining).float()
+        return self._tensor(self.config.learning_rate * remaining)
+
+    def _check(self, losses: NDArray[np.float32]) -> None:
+        for seed, loss in zip(self.seeds, losses.tolist(), strict=True):
+            if not loss <= LARGEST_LOSS:  # NaN is not either
+                raise Diverged(f"The loss of seed {seed} is {loss:g} after {self.updates} updates")
+
+    def check_parameters(self) -> None:
+        """Diverged if any parameter is not finite: such a state is not worth keeping."""
+        for name, x in self.parameters.items():
+            if not bool(x.isfinite().all()):
+                raise Diverged(f"The parameter {name} is not finite after {self.updates} updates")
+
+    @property
+    def updates(self) -> int:
+        """Steps of Adam so far."""
+        return self.adam.updates
+
+    @property
+    def rounds(self) -> int:
+        """Calls of :meth:`step` so far."""
+        return self.updates // self.config.updates_per_round
 
     @property
     def progress(self) -> NDArray[np.int64]:
@@ -181,6 +176,7 @@ class Learner:
         counters = {
             "updates": self.updates,
             "replayed": added,
+            "precision": self.precision,
             "frames": self.frames.tolist(),
             "episodes": self.episodes.tolist(),
             "rngs": [rng.bit_generator.state for rng in self.rngs],
@@ -196,7 +192,8 @@ class Learner:
                     tensor.copy_(tensors[f"{group}/{name}"])
         replayed = {name.removeprefix("replay/"): x for name, x in tensors.items() if name.startswith("replay/")}
         self.replay.load_state(replayed, counters["replayed"])
-        self.updates = self.adam.updates = counters["updates"]
+        self.adam.updates = counters["updates"]
+        self.precision = counters["precision"]
         self.frames[:] = counters["frames"]
         self.episodes[:] = counters["episodes"]
         for rng, state in zip(self.rngs, counters["rngs"], strict=True):
@@ -208,7 +205,7 @@ class Learner:
             "parameters": self.parameters,
             "adam_mean": self.adam.mean,
             "adam_square": self.adam.square,
-            "core_state": {str(index): x for index, x in enumerate(self.rollout.core_state)},
+            "rollout": self.rollout.tensors(),
         }
 
 

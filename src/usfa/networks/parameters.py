@@ -17,12 +17,16 @@ def initial_parameters(network: nn.Module, generator: torch.Generator) -> Parame
     """PyTorch's default initialisation, U(±1/√fan_in), drawn from `generator` instead of the global one."""
     parameters = {}
     for prefix, module in network.named_modules():
-        if isinstance(module, nn.Linear):
-            bound = 1 / math.sqrt(module.in_features)
-            for name, parameter in module.named_parameters():
-                drawn = torch.empty(parameter.shape).uniform_(-bound, bound, generator=generator)
-                parameters[f"{prefix}.{name}"] = drawn
-    missing = {name for name, _ in network.named_parameters()} - parameters.keys()
-    if missing:
-        raise NotImplementedError(f"No initialisation is defined for {sorted(missing)}.")
+        for name, parameter in module.named_parameters(recurse=False):
+            parameters[f"{prefix}.{name}"] = _initial(module, name, parameter.shape, generator)
     return parameters
+
+
+def _initial(module: nn.Module, name: str, shape: torch.Size, generator: torch.Generator) -> Tensor:
+    match module:
+        case nn.LayerNorm():
+            return torch.ones(shape) if name == "weight" else torch.zeros(shape)
+        case nn.Linear() | nn.Conv2d():
+            bound = 1 / math.sqrt(module.weight[0].numel())
+            return torch.empty(shape).uniform_(-bound, bound, generator=generator)
+    raise NotImplementedError(f"No initialisation is defined for {type(module).__name__}.")

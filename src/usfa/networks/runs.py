@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,30 +24,38 @@ def select_run(parameters: Parameters, run: int) -> Parameters:
     return {name: tensor[run] for name, tensor in parameters.items()}
 
 
-def over_runs(function: Callable[..., Any], runs: int) -> Callable[..., Any]:
-    """`function` on arguments whose tensors all carry a first axis R, in one batched call for all runs.
+def over_runs(function: Callable[..., Any], runs: int, batched: bool = True) -> Callable[..., Any]:
+    """`function` on arguments whose tensors all carry a first axis R, for all runs.
 
-    A single run skips vmap: its batched kernels cost more than the plain ones.
+    Args:
+        function: of one run.
+        runs: R.
+        batched: one call serves all runs (vmap). Convolutions and LSTMs have no good batched kernels: False takes one
+            run after the other. A single run is never batched, for the plain kernels cost less.
     """
-    if runs > 1:
+    if runs > 1 and batched:
         return torch.vmap(function)
 
-    def single(*arguments: Any) -> Any:
-        result = function(*_map(arguments, lambda tensor: tensor[0]))
-        return _map(result, lambda tensor: tensor[None])
+    def one_by_one(*arguments: Any) -> Any:
+        results = [function(*_map(arguments, operator.itemgetter(run))) for run in range(runs)]
+        return _map_all(results, torch.stack)
 
-    return single
+    return one_by_one
 
 
 def _map(tree: Any, change: Callable[[Tensor], Tensor]) -> Any:
     """Change every tensor in nested dicts, tuples and records."""
-    match tree:
+    return _map_all([tree], lambda tensors: change(tensors[0]))
+
+
+def _map_all(trees: Sequence[Any], join: Callable[[list[Tensor]], Tensor]) -> Any:
+    """Several trees of the same form as one: every tensor is joined with its namesakes."""
+    match trees[0]:
         case Tensor():
-            return change(tree)
+            return join(list(trees))
         case dict():
-            return {name: _map(value, change) for name, value in tree.items()}
-        case tuple() if hasattr(tree, "_fields"):
-            return type(tree)(*(_map(value, change) for value in tree))
+            return {name: _map_all([tree[name] for tree in trees], join) for name in trees[0]}
         case tuple():
-            return tuple(_map(value, change) for value in tree)
-    return tree
+            members = [_map_all(values, join) for values in zip(*trees, strict=True)]
+            return type(trees[0])(*members) if hasattr(trees[0], "_fields") else tuple(members)
+    return trees[0]

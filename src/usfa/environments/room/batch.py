@@ -15,7 +15,7 @@ from usfa.environments.room.textures import textures
 from usfa.environments.room.world import World, advance, make_outcome, make_plan, make_world, start
 from usfa.errors import InputError
 
-__all__ = ["RoomBatch"]
+__all__ = ["RoomBatch", "room_batch"]
 
 
 class RoomBatch:
@@ -127,6 +127,9 @@ class RoomBatch:
         for room in np.flatnonzero(self.first):  # nothing came before: the first frame stands for it
             self.observation[room] = np.tile(self._frame[room], self.observation.shape[-1] // 3)
 
+    def close(self) -> None:
+        """Nothing to do: a room holds nothing but its arrays."""
+
     def state(self) -> dict[str, Any]:
         """Everything that the future depends on, JSON-ready."""
         state = {name: array.tolist() for name, array in self.world._asdict().items()}
@@ -143,3 +146,12 @@ class RoomBatch:
         self._show()
         if self.observation is not self._frame:
             self.observation[:] = state["frames"]
+
+
+def room_batch(
+    seeds: Sequence[int], gamma: float, image_size: int = 84, frame_stack: int = 1, **fields: Any
+) -> RoomBatch:
+    """Rooms by the arguments of :class:`usfa.environments.room.Room`."""
+    return RoomBatch(
+        len(seeds), RoomRules(**fields), seeds=seeds, image_size=image_size, frame_stack=frame_stack, gamma=gamma
+    )

@@ -1,15 +1,16 @@
 """What the oracle, a greedy and the random policy collect on the paper's tasks: the yardstick for agents.
 
-    python -m usfa.environments.room.yardstick [--episodes 50] [--out docs/results/room]
+    python -m usfa.environments.room.yardstick [--episodes 50]
 
 Undiscounted return of one-minute episodes, with a 95 % interval of the mean over episodes. All policies start from the
-same rooms.
+same rooms. The table that comes with the package normalises the scores of agents.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
+from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ from usfa.errors import InputError
 from usfa.files import write_atomically
 from usfa.tasks import format_task, task_set
 
-__all__ = ["SETS", "main", "returns", "yardstick"]
+__all__ = ["SETS", "main", "read_yardstick", "returns", "yardstick"]
 
 SETS = ("room-train", "room-train-large", "room-easy", "room-hard")
 _FIRST_SEED = 1_000_000  # rooms that nobody trains in
@@ -37,6 +38,15 @@ def returns(policy: StatePolicy, w: ArrayLike, rules: RoomRules, seeds: Iterable
         batch.move(policy.act(batch.world, w))
     collected: NDArray[np.float64] = batch.world.collected @ np.asarray(w, np.float64)
     return collected
+
+
+def read_yardstick() -> pd.DataFrame:
+    """The table that comes with the package: set, task, policy, mean, low, high, episodes."""
+    return pd.read_csv(_shipped(), dtype={"task": str})
+
+
+def _shipped() -> Path:
+    return Path(str(resources.files("usfa") / "shipped" / "room-yardstick.csv"))
 
 
 def yardstick(episodes: int, rules: RoomRules | None = None) -> pd.DataFrame:
@@ -92,11 +102,12 @@ def as_markdown(table: pd.DataFrame) -> str:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--episodes", type=int, default=50)
-    parser.add_argument("--out", type=Path, default=Path("docs/results/room"))
+    parser.add_argument("--csv", type=Path, default=_shipped())
+    parser.add_argument("--markdown", type=Path, default=Path("docs/results/room/yardstick.md"))
     chosen = parser.parse_args(arguments)
     table = yardstick(chosen.episodes)
-    write_atomically(chosen.out / "yardstick.csv", table.to_csv(index=False).encode())
-    write_atomically(chosen.out / "yardstick.md", as_markdown(table).encode())
+    write_atomically(chosen.csv, table.to_csv(index=False).encode())
+    write_atomically(chosen.markdown, as_markdown(table).encode())
     print(as_markdown(table))
 
 

@@ -1,0 +1,129 @@
+"""Several training runs, some at a time, each in a process of its own."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import NamedTuple
+
+from rich.console import Console
+
+from usfa.errors import InputError, Interrupted
+from usfa.experiments.config import TrainConfig
+from usfa.experiments.progress import interruptible, progress_bar
+from usfa.experiments.run_directory import RunDirectory
+from usfa.experiments.training import train
+
+__all__ = ["Job", "run_jobs"]
+
+POLL_SECONDS = 0.5
+
+
+class Job(NamedTuple):
+    """A run to be trained and scored."""
+
+    name: str  # of the agent in the table of scores
+    config: TrainConfig
+    path: Path
+
+    @property
+    def finished(self) -> bool:
+        return RunDirectory(self.path).scores.exists()
+
+    @property
+    def done(self) -> float:
+        """How much of the budget is used, as far as the log says."""
+        budget = self.config.learner.budget
+        return budget if self.finished else min(_last_count(self), budget)
+
+    def __str__(self) -> str:
+        share = self.done / self.config.learner.budget
+        return f"{self.name} {self.config.seeds[0]}: {'scoring' if share >= 0.999 else f'{share:.0%}'}"
+
+
+def run_jobs(jobs: Sequence[Job], at_once: int, console: Console | None = None) -> None:
+    """Do what is not done yet; what was begun goes on where it stood.
+
+    When one fails, or on Ctrl-C, the others are stopped and saved. Nothing here outlives a killed parent.
+    """
+    waiting = [job for job in jobs if not job.finished]
+    active: list[_Worker] = []
+    total = sum(job.config.learner.budget for job in jobs)
+    unit = jobs[0].config.learner.budget_unit
+    with progress_bar(f"{len(jobs)} runs", total, unit, console) as bar, interruptible() as interrupted:
+        try:
+            while (waiting or active) and not interrupted.is_set():
+                while waiting and len(active) < at_once:
+                    active.append(_Worker(waiting.pop(0)))
+                time.sleep(POLL_SECONDS)
+                active = [worker for worker in active if not worker.ended()]
+                note = ", ".join(str(worker.job) for worker in active)
+                bar.update(sum(job.done for job in jobs), note)
+        finally:
+            for worker in active:
+                worker.process.terminate()
+            for worker in active:
+                worker.process.join()
+    if interrupted.is_set():
+        raise Interrupted("Stopped, all runs are saved; the same command with --resume goes on.")
+
+
+class _Worker:
+    """A process with one job, and the pipe by which it says what was wrong."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        context = multiprocessing.get_context("spawn")
+        self._told, told = context.Pipe(duplex=False)
+        self.process: BaseProcess = context.Process(target=_work, args=(job, told), name=str(job.path))
+        self.process.start()
+        told.close()
+
+    def ended(self) -> bool:
+        """Whether the job is done; InputError if it failed."""
+        if self.process.is_alive():
+            return False
+        if self.process.exitcode:
+            sentence = self._told.recv() if self._told.poll() else f"exit code {self.process.exitcode}"
+            raise InputError(f"The run in {self.job.path} failed: {sentence}")
+        return True
+
+
+def _work(job: Job, told: Connection) -> None:
+    _stop_with_parent()
+    try:
+        train(job.config, job.path, "resume", name=job.name)
+    except (InputError, Interrupted) as error:
+        told.send(str(error))
+        sys.exit(2)
+
+
+def _stop_with_parent() -> None:
+    """Be told to save and stop when the parent wants it or dies, and only then: Ctrl-C is the parent's."""
+    os.setpgid(0, 0)
+    if sys.platform == "linux":
+        set_parent_death_signal = 1  # from linux/prctl.h
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGTERM)
+
+
+def _last_count(job: Job) -> float:
+    """The last line of metrics.jsonl, without reading the rest."""
+    path = RunDirectory(job.path).metrics
+    if not path.exists():
+        return 0.0
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - 4096))
+        lines = file.read().split(b"\n")[:-1]
+    try:
+        return float(json.loads(lines[-1])[job.config.learner.budget_unit])
+    except (IndexError, ValueError, KeyError):
+        return 0.0

@@ -1,0 +1,141 @@
+"""Sections 4.2 and 4.3, Appendices C and D end to end: zero-shot generalisation in the room."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import pandas as pd
+from rich.console import Console
+
+from usfa.environments.room.yardstick import read_yardstick
+from usfa.errors import InputError, unknown_name
+from usfa.evaluation import read_scores, write_table
+from usfa.experiments.config import TrainConfig
+from usfa.experiments.plan import Job, run_jobs
+from usfa.experiments.presets import preset
+from usfa.experiments.progress import progress_bar
+from usfa.experiments.room_report import room_report, summary_of
+from usfa.experiments.run_directory import OnExisting, RunDirectory
+from usfa.figures import room_results as figures
+from usfa.figures import save
+from usfa.files import write_atomically
+
+__all__ = ["VARIANTS", "RoomExperiment", "reproduce_room"]
+
+VARIANTS = {
+    "usfa": "",
+    "uvfa": "-uvfa",
+    "uvfa-off-policy": "-uvfa-off-policy",
+    "sf-gpi": "-sf-gpi",
+    "usfa-sigma-0.5": "-sigma-0.5",
+    "usfa-8-tasks": "-8-tasks",
+}
+"""Agents of the paper, and what their presets add to the name of the first."""
+
+
+@dataclass(frozen=True)
+class RoomExperiment:
+    """What is trained, and for how long."""
+
+    preset: Literal["room-laptop", "room-paper"] = "room-laptop"
+    """The size of everything."""
+    variants: tuple[str, ...] = tuple(VARIANTS)
+    """Which agents."""
+    seeds: tuple[int, ...] = (0, 1, 2)
+    """A run for each."""
+    frames: int | None = None
+    """Training per run; by default what the preset says."""
+    snapshots: int = 5
+    """How often each run is frozen and scored, besides the beginning."""
+
+    def __post_init__(self) -> None:
+        for variant in self.variants:
+            if variant not in VARIANTS:
+                raise unknown_name("variant", variant, VARIANTS)
+        if not self.variants or len(set(self.variants)) < len(self.variants):
+            raise InputError(f"variants are {self.variants}; expected one or more different ones.")
+        if not self.seeds or len(set(self.seeds)) < len(self.seeds):
+            raise InputError(f"seeds are {self.seeds}; expected one or more different ones.")
+        for variant in self.variants:
+            self.config(variant, self.seeds[0])
+
+    def config(self, variant: str, seed: int) -> TrainConfig:
+        """The preset of a variant with this experiment's numbers."""
+        base = preset(self.preset + VARIANTS[variant])
+        return replace(
+            base,
+            seeds=(seed,),
+            learner=replace(base.learner, budget=base.learner.budget if self.frames is None else self.frames),
+            evaluation=replace(base.evaluation, snapshots=self.snapshots),
+        )
+
+    def jobs(self, path: Path) -> list[Job]:
+        """Every variant with every seed; a seed is finished for all before the next begins."""
+        return [
+            Job(variant, self.config(variant, seed), path / "runs" / f"{variant}-seed-{seed}")
+            for seed in self.seeds
+            for variant in self.variants
+        ]
+
+
+def reproduce_room(
+    experiment: RoomExperiment,
+    path: Path,
+    existing: OnExisting = "refuse",
+    console: Console | None = None,
+    at_once: int | None = None,
+) -> RunDirectory:
+    """Train and score all variants with all seeds, draw every figure and write the report.
+
+    Args:
+        experiment: what to train.
+        path: the directory; `runs/` inside it has a run directory for each variant and seed.
+        existing: what to do if it already holds an experiment.
+        console: where to show progress.
+        at_once: how many runs train at the same time; by default one for each core.
+    """
+    run = RunDirectory.prepare(path, experiment, existing)
+    jobs = experiment.jobs(path)
+    with run.locked():
+        cores = max(1, (os.cpu_count() or 1) // jobs[0].config.threads)
+        run_jobs(jobs, min(at_once or cores, len(jobs)), console)
+        with progress_bar("figures and report", 1, "steps", console) as bar:
+            _write_results(experiment, run, jobs)
+            bar.update(1)
+    return run
+
+
+def _write_results(experiment: RoomExperiment, run: RunDirectory, jobs: list[Job]) -> None:
+    yardstick = read_yardstick()
+    scores = normalised(pd.concat([read_scores(RunDirectory(job.path).scores) for job in jobs], ignore_index=True))
+    training = pd.concat([_behaviour(job) for job in jobs], ignore_index=True)
+    summary = summary_of(scores)
+    for name, table in {"scores": scores, "training": training, "summary": summary}.items():
+        write_table(run.path / f"{name}.csv", table)
+    for name, figure in figures.all_figures(scores, training, summary, yardstick).items():
+        save(figure, run.figures / f"{name}.png")
+    report = room_report(scores, training, summary, yardstick, experiment.config(experiment.variants[0], 0))
+    write_atomically(run.path / "report.md", report.encode())
+
+
+def normalised(scores: pd.DataFrame) -> pd.DataFrame:
+    """Scores with a column that is 0 for the random policy and 1 for the oracle."""
+    means = read_yardstick().drop_duplicates(["task", "policy"]).pivot(index="task", columns="policy", values="mean")
+    random, oracle = (scores.task.map(means[policy]) for policy in ("random", "oracle"))
+    return scores.assign(normalised=(scores.score - random) / (oracle - random))
+
+
+def _behaviour(job: Job) -> pd.DataFrame:
+    """What the ε-greedy agent earned while it learned: agent, seed, task, frames, score."""
+    lines = [json.loads(line) for line in RunDirectory(job.path).metrics.read_text().splitlines()]
+    rows: Iterable[tuple[str, int, str, float, float]] = (
+        (job.name, job.config.seeds[0], task, line["frames"], score)
+        for line in lines
+        for task, score in (line["returns"] or {}).items()
+    )
+    return pd.DataFrame(rows, columns=["agent", "seed", "task", "frames", "score"])

@@ -1,0 +1,49 @@
+"""What to compute on, and how precisely."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Literal
+
+import torch
+
+from usfa.errors import InputError
+
+__all__ = ["Precision", "autocast", "choose_device", "choose_precision"]
+
+Precision = Literal["fp32", "bf16"]
+
+
+def choose_device(wanted: str) -> torch.device:
+    """A device by name; "auto" is a GPU where there is one."""
+    if wanted == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if wanted.startswith("cuda") and not torch.cuda.is_available():
+        raise InputError(f"device is {wanted!r}, but PyTorch finds no GPU here; expected auto or cpu.")
+    try:
+        return torch.device(wanted)
+    except RuntimeError as error:
+        raise InputError(f"device is {wanted!r}; expected auto, cpu or cuda.") from error
+
+
+def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[None]:
+    """bf16 for convolutions and matrix products; parameters, losses and returns stay in fp32."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")
+
+
+def choose_precision(work: Callable[[Precision], object], repeats: int = 3) -> Precision:
+    """The faster one for this work on this machine, by the best of a few tries after a first that does not count."""
+    choices: tuple[Precision, ...] = ("fp32", "bf16")
+    return min(choices, key=lambda precision: _seconds(work, precision, repeats))
+
+
+def _seconds(work: Callable[[Precision], object], precision: Precision, repeats: int) -> float:
+    work(precision)
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        work(precision)
+        times.append(time.perf_counter() - start)
+    return min(times)
