@@ -17,6 +17,7 @@ def trajectory_of(action, phi, discount, first):
     steps, batch = action.shape
     return Trajectory(
         observation=torch.zeros(steps + 1, batch),
+        previous_action=torch.zeros(steps + 1, batch, dtype=torch.int64),
         legal=torch.ones(steps + 1, batch, A, dtype=torch.bool),
         first=first,
         action=action,

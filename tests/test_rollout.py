@@ -66,6 +66,7 @@ class Counter(Actor):
     """Takes action (step of the episode + first entry of w) mod 3, and counts its steps in a memory."""
 
     spec = AgentSpec(ObservationSpec((2,)), 3, 2)
+    batches_runs = True
 
     def parameter_shapes(self):
         return {"scale": ()}
@@ -129,6 +130,7 @@ def test_every_field_lines_up_with_what_the_environments_did():
         clocks = trajectory.observation[run, :-1, column, 1]
         expected = ((clocks + W[run, column, 0]) % 3).long()
         assert trajectory.action[run, :, column].tolist() == expected.tolist()
+        assert trajectory.previous_action[run, 1:, column].tolist() == expected.tolist()
         real = [a for t, a in enumerate(expected.tolist()) if not (trajectory.phi[run, t, column] == 0).all()]
         assert env.taken == real  # a seam has an action in the record, and none in the environment
 
@@ -136,8 +138,27 @@ def test_every_field_lines_up_with_what_the_environments_did():
 def test_trajectories_overlap_in_one_observation():
     rollout, _ = scripted_rollout()
     before, after = collect(rollout).trajectory, collect(rollout).trajectory
-    for name in ("observation", "first", "legal"):
+    for name in ("observation", "previous_action", "first", "legal"):
         assert torch.equal(getattr(before, name)[:, -1], getattr(after, name)[:, 0])
+
+
+def test_agents_are_told_what_they_did_before():
+    """Also in the first step of the next trajectory."""
+    told = []
+
+    class Attentive(Counter):
+        batches_runs = False
+
+        def q_values(self, parameters, present, w, z):
+            told.append(present.previous_action.tolist())
+            return super().q_values(parameters, present, w, z)
+
+    envs = [Scripted([FIRST]), Scripted([SECOND]), Scripted([SECOND]), Scripted([FIRST, SECOND])]
+    rollout = Rollout(Attentive(), EnvironmentBatch(envs, GAMMA, range(4)), 2, 3)
+    trajectories = [collect(rollout, epsilon=0.5).trajectory for _ in range(2)]
+    taken = torch.cat([trajectory.action for trajectory in trajectories], dim=1)  # [R, 2 T, B]
+    assert told[:2] == [[0, 0], [0, 0]]
+    assert told[2:] == [taken[run, t].tolist() for t in range(5) for run in range(2)]
 
 
 def test_memory_at_the_start_is_recorded_and_carried_on():
@@ -150,18 +171,30 @@ def test_memory_at_the_start_is_recorded_and_carried_on():
 
 def test_frames_and_episodes_leave_out_seams():
     rollout, envs = scripted_rollout()
-    frames, episodes, sums = np.zeros(2, int), np.zeros(2, int), []
+    frames, episodes, sums, where = np.zeros(2, int), np.zeros(2, int), [], []
     for _ in range(4):
         found = collect(rollout)
         frames += found.frames
         episodes += found.episodes
         sums += found.episode_phi.tolist()
+        where += found.episode_environment.tolist()
     assert frames.tolist() == [len(envs[0].taken) + len(envs[1].taken), len(envs[2].taken) + len(envs[3].taken)]
     assert frames[0] == 12 + 8  # every third step of a cut-off episode is a seam
     assert episodes[0] == 6 + 4
     assert len(sums) == episodes.sum()
     assert sorted(map(tuple, sums)) == sorted([(1.0, 1.0)] * sums.count([1, 1]) + [(3.0, 3.0)] * sums.count([3, 3]))
     assert sums.count([3, 3]) >= 8
+    by_environment = [[phi for phi, at in zip(sums, where, strict=True) if at == index] for index in range(4)]
+    assert by_environment[:3] == [[[1, 1]] * 6, [[3, 3]] * 4, [[3, 3]] * 4]
+    assert len(by_environment[2]) + len(by_environment[3]) == episodes[1]
+
+
+def test_no_episode_no_sums():
+    rollout, _ = scripted_rollout(1)
+    found = collect(rollout)
+    assert found.episodes.tolist() == [0, 0]
+    assert found.episode_phi.shape == (0, 2)
+    assert found.episode_environment.shape == (0,)
 
 
 def test_length_one_is_the_same_walk_in_slices():

@@ -30,9 +30,9 @@ def td_errors(psi: Tensor, greedy: Tensor, cumulant: Tensor, trajectory: Traject
     # The action at the last state is not known here, and λ_T has no effect.
     lambda_t = watkins_lambda(lambda_, _shift(trajectory.action), greedy[1:]) * ~_shift(seam)[..., None]
     target = lambda_return(cumulant, trajectory.discount[..., None, None], v_t, lambda_t[..., None])
-    policies = psi.shape[2]
-    taken = trajectory.action[..., None].expand(*trajectory.action.shape, policies)
-    return (target - take_actions(psi[:-1], taken)) * ~seam[..., None, None]
+    # Taken of all T+1 states and cut afterwards: the other way round the gradient is written out twice.
+    action = torch.cat([trajectory.action, trajectory.action[-1:]])[..., None].expand(*greedy.shape)
+    return (target - take_actions(psi, action)[:-1]) * ~seam[..., None, None]
 
 
 def _shift(x_tm1: Tensor) -> Tensor:

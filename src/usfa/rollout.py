@@ -38,7 +38,7 @@ class Rollout:
         self.batch = batch
         self.device = device or torch.device("cpu")
         self.shape = (runs, len(batch) // runs)
-        self._act = over_runs(agent.act, runs, agent.batches_runs)
+        self._agent = agent
         memory = agent.initial_state(self.shape[1])
         self.core_state: CoreState = tuple(x.expand(runs, *x.shape).to(self.device, copy=True) for x in memory)
         self.last_action = torch.zeros(self.shape, dtype=torch.int64)
@@ -64,6 +64,7 @@ class Rollout:
         rngs: Sequence[np.random.Generator],
     ) -> Collected:
         """Act ε-greedily on the tasks w [R, B, D] by GPI over the policies z [R, B, N, D]."""
+        act = over_runs(self._agent.act, parameters, self._agent.batches_runs)
         core_state = self.core_state
         frames = np.zeros(self.shape[0], np.int64)
         episodes = np.zeros(self.shape[0], np.int64)
@@ -71,7 +72,7 @@ class Rollout:
         self._done_before[:, 0] = self.last_action.numpy()
         self._observe(0)
         for t in range(self._action.shape[1]):
-            greedy, self.core_state = self._act(parameters, self._present(t), w, z)
+            greedy, self.core_state = act(self._present(t), w, z)
             action = epsilon_greedy(greedy.cpu().numpy(), self._legal[:, t], epsilon, rngs)
             step = self.batch.step(action.reshape(-1))
             self._action[:, t] = action

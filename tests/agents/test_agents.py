@@ -11,7 +11,7 @@ from usfa.environments import ObservationSpec, trip_mdp
 from usfa.errors import InputError
 from usfa.functional import optimal_policy, successor_features
 from usfa.networks import NetworkConfig
-from usfa.trajectory import Present, Trajectory
+from usfa.trajectory import Trajectory
 
 S, A, D, B, N = 4, 3, 2, 5, 3
 SPEC = AgentSpec(ObservationSpec((S,), S), A, D)
@@ -20,30 +20,29 @@ NETWORK = NetworkConfig(trunk=(6,), embedding=(5, 4), head=(6,))
 
 def agent_and_parameters(kind, seed=0):
     agent = make_agent(kind, SPEC, NETWORK)
-    parameters = agent.initial_parameters(torch.Generator().manual_seed(seed))
-    return agent, {name: x.double() for name, x in parameters.items()}
+    return agent, agent.initial_parameters(torch.Generator().manual_seed(seed))
 
 
 def drawn(rng, *shape):
-    return torch.from_numpy(rng.standard_normal(shape))
+    return torch.from_numpy(rng.standard_normal(shape)).float()
 
 
 def at(agent, parameters, observation, z):
     """The network on one observation [S] and one policy [D]: [A, D]."""
-    first = torch.ones(1, 1, dtype=torch.bool)
-    return agent.unroll(parameters, observation[None, None], first, (), z[None, None])[0][0, 0, 0]
+    return agent.step(parameters, agent.at_start(observation[None]), z[None, None])[0][0, 0]
 
 
 def one_step(rng):
     """A trajectory of T = 1 with a termination, a seam and illegal actions among its B steps."""
     legal = torch.from_numpy(rng.random((2, B, A)) < 0.6)
     legal[:, :, 0] = True
-    discount = torch.full((1, B), 0.9, dtype=torch.float64)
+    discount = torch.full((1, B), 0.9)
     discount[0, 0] = 0
     first = torch.zeros(2, B, dtype=torch.bool)
     first[1, 0] = first[1, 1] = True  # after the termination, and after a seam
     return Trajectory(
         observation=drawn(rng, 2, B, S),
+        previous_action=torch.from_numpy(rng.integers(A, size=(2, B))),
         legal=legal,
         first=first,
         action=torch.from_numpy(rng.integers(A, size=(1, B))),
@@ -71,7 +70,7 @@ def test_acting_is_greedy_among_the_legal(kind):
     observation, w, z = drawn(rng, 50, S), drawn(rng, 50, D), drawn(rng, 50, N, D)
     legal = torch.from_numpy(rng.random((50, A)) < 0.5)
     legal[:, 1] |= ~legal.any(dim=-1)
-    present = Present(observation, legal, torch.ones(50, dtype=torch.bool), ())
+    present = agent.at_start(observation)._replace(legal=legal)
     action, memory = agent.act(parameters, present, w, z)
     q, _ = agent.q_values(parameters, present, w, z)
     assert memory == ()

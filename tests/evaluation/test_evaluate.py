@@ -13,7 +13,7 @@ from usfa.tasks import parse_task
 
 def untrained(kind="usfa", environment="trip", spec=None, tasks=((1.0, 0.0), (0.0, 1.0))):
     spec = spec or AgentSpec(ObservationSpec((2,), 2), 8, 2)
-    network = NetworkConfig((8,), (8,), (8,))
+    network = NetworkConfig(trunk=(8,), embedding=(8,), head=(8,))
     file = AgentFile(
         kind=kind,
         spec=spec,

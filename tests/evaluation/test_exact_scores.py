@@ -5,7 +5,7 @@ import torch
 from fake_environments import SavableWalk, Scripted
 from random_mdps import random_mdp
 from usfa.agents import AgentSpec, exact_sf_gpi, make_agent
-from usfa.environments import ObservationSpec, TabularEnv, Trip, make, trip_mdp
+from usfa.environments import EnvironmentBatch, ObservationSpec, TabularEnv, Trip, make, trip_mdp
 from usfa.errors import InputError
 from usfa.evaluation import exact_mdp, exact_scores
 from usfa.evaluation.episodes import episode_returns
@@ -19,9 +19,13 @@ W = np.array([[1.0, 0.0], [0.7, 0.7], [-1.0, 0.5], [0.3, 0.9], [-0.2, -0.4]])
 
 def random_agents(kind, runs, spec=SPEC):
     """Untrained agents: their greedy policies are arbitrary, which is what a check of scores wants."""
-    agent = make_agent(kind, spec, NetworkConfig((16,), (8,), (16,)))
+    agent = make_agent(kind, spec, NetworkConfig(trunk=(16,), embedding=(8,), head=(16,)))
     drawn = [agent.initial_parameters(torch.Generator().manual_seed(seed)) for seed in range(runs)]
     return agent, stack_runs([{name: 3 * x for name, x in run.items()} for run in drawn])
+
+
+def batch_of(create, size):
+    return EnvironmentBatch([create() for _ in range(size)], 1.0, range(size))
 
 
 def random_candidates(runs, count=3):
@@ -64,7 +68,8 @@ def test_episodes_agree_with_exact_scores_in_a_deterministic_mdp():
     z = random_candidates(4)
     scores = exact_scores(agent, parameters, trip_mdp(), W, z)
     for run in range(4):
-        returns = episode_returns(agent, select_run(parameters, run), Trip, W, z[run], 0.0, np.random.default_rng(run))
+        batch, rng = batch_of(Trip, len(W)), np.random.default_rng(run)
+        returns = episode_returns(agent, select_run(parameters, run), batch, W, z[run], 0.0, rng)
         np.testing.assert_allclose(returns, scores[run], atol=1e-6)
 
 
@@ -78,7 +83,7 @@ def test_mean_of_episodes_comes_to_the_exact_score_in_a_random_mdp():
     returns = episode_returns(
         agent,
         select_run(parameters, 0),
-        lambda: TabularEnv(mdp, *names),
+        batch_of(lambda: TabularEnv(mdp, *names), 800),
         np.tile(w, (400, 1)),
         np.tile(z[0], (400, 1, 1)),
         0.0,
@@ -92,8 +97,8 @@ def test_mean_of_episodes_comes_to_the_exact_score_in_a_random_mdp():
 def test_exploration_lowers_the_score_of_a_good_policy():
     actor, tables = exact_sf_gpi(trip_mdp(), torch.eye(2, dtype=torch.float64))
     w, z = np.tile([[1.0, 0.0]], (200, 1)), np.tile(np.eye(2), (200, 1, 1))
-    greedy = episode_returns(actor, tables, Trip, w, z, 0.0, np.random.default_rng(0))
-    random = episode_returns(actor, tables, Trip, w, z, 1.0, np.random.default_rng(0))
+    greedy = episode_returns(actor, tables, batch_of(Trip, 200), w, z, 0.0, np.random.default_rng(0))
+    random = episode_returns(actor, tables, batch_of(Trip, 200), w, z, 1.0, np.random.default_rng(0))
     assert greedy.tolist() == [1.0] * 200
     # C 1, F 0, and E: -0.05 plus the mean of cos kπ/12.
     expected = (1 + 0 - 0.05 + np.cos(np.arange(7) * np.pi / 12).mean()) / 3
@@ -104,7 +109,13 @@ def test_episodes_repeat_with_their_generator():
     agent, parameters = random_agents("usfa", 1)
     runs = [
         episode_returns(
-            agent, select_run(parameters, 0), Trip, W, random_candidates(1)[0], 0.7, np.random.default_rng(s)
+            agent,
+            select_run(parameters, 0),
+            batch_of(Trip, len(W)),
+            W,
+            random_candidates(1)[0],
+            0.7,
+            np.random.default_rng(s),
         )
         for s in (1, 1, 2)
     ]
@@ -115,15 +126,17 @@ def test_episodes_repeat_with_their_generator():
 def test_an_episode_without_end_is_an_error():
     actor, tables = exact_sf_gpi(make("one-state").mdp, torch.tensor([[-1.0]], dtype=torch.float64))
     w, z = np.array([[-1.0]]), np.array([[[-1.0]]])
+    batch = batch_of(lambda: make("one-state"), 1)
     with pytest.raises(InputError) as error:
-        episode_returns(actor, tables, lambda: make("one-state"), w, z, 0.0, np.random.default_rng(0), step_limit=50)
+        episode_returns(actor, tables, batch, w, z, 0.0, np.random.default_rng(0), step_limit=50)
     assert str(error.value) == ("An episode has not ended after 50 steps; expected an environment with a time limit.")
 
 
 def test_truncated_episodes_count_with_what_they_collected():
     agent, parameters = random_agents("usfa", 1, AgentSpec(ObservationSpec((5,), 5), 2, 2))
     w, z = np.tile([[1.0, 0.0]], (50, 1)), np.zeros((50, 1, 2))
-    returns = episode_returns(agent, select_run(parameters, 0), SavableWalk, w, z, 1.0, np.random.default_rng(0))
+    batch = batch_of(SavableWalk, 50)
+    returns = episode_returns(agent, select_run(parameters, 0), batch, w, z, 1.0, np.random.default_rng(0))
     assert set(returns.tolist()) == {0.0, 1.0}  # cut off, or at the edge
 
 
@@ -131,10 +144,10 @@ def test_only_the_first_episode_counts():
     """A short episode is over long before its neighbour's; what comes after it must not count."""
     short = Scripted([[([1, 0], "terminated")], [([100, 0], "terminated")]])
     long = Scripted([[([0, 1], "")] * 5 + [([0, 1], "truncated")]])
-    envs = iter([short, long])
+    batch = EnvironmentBatch([short, long], 1.0, [0, 1])
     agent, parameters = random_agents("usfa", 1, AgentSpec(ObservationSpec((2,)), 3, 2))
     w, z = np.ones((2, 2)), np.zeros((2, 1, 2))
-    returns = episode_returns(agent, select_run(parameters, 0), lambda: next(envs), w, z, 0.0, np.random.default_rng(0))
+    returns = episode_returns(agent, select_run(parameters, 0), batch, w, z, 0.0, np.random.default_rng(0))
     assert returns.tolist() == [1.0, 6.0]
 
 
@@ -144,7 +157,7 @@ def test_tasks_of_another_length_are_refused():
         episode_returns(
             agent,
             select_run(parameters, 0),
-            lambda: make("one-state"),
+            batch_of(lambda: make("one-state"), len(W)),
             W,
             random_candidates(1)[0],
             0.0,

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from usfa.cli import main
-from usfa.environments import make
 from usfa.errors import InputError
 from usfa.evaluation import read_scores
 from usfa.experiments import load, preset, train
@@ -89,9 +88,8 @@ def test_the_agent_is_the_last_snapshot(tiny_run):
 
 
 def test_snapshots_differ_and_the_first_is_before_training(tiny_run, tiny_config):
-    env = make("trip")
     agent = build_agent(tiny_config)
-    learner = Learner(agent, tiny_config.learner, lambda: env, tiny_config.tasks, tiny_config.seeds)
+    learner = Learner(agent, tiny_config.learner, tiny_config.environments, tiny_config.tasks, tiny_config.seeds)
     first, counters = tiny_run.load_snapshot(0)
     assert counters == {"frames": [0, 0], "episodes": [0, 0]}
     for name, tensor in learner.parameters.items():
@@ -207,7 +205,7 @@ def test_resume_while_some_runs_wait_for_others_at_a_snapshot(tmp_path, monkeypa
 
 
 def _updates_until(config, seed, episodes):
-    learner = Learner(build_agent(config), config.learner, lambda: make("trip"), config.tasks, config.seeds)
+    learner = Learner(build_agent(config), config.learner, config.environments, config.tasks, config.seeds)
     while learner.episodes[config.seeds.index(seed)] < episodes:
         learner.step()
     return learner.updates

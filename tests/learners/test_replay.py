@@ -17,6 +17,7 @@ def numbered(number, batch=B, memory=1):
 
     return Trajectory(
         observation=filled(T + 1, batch, 5),
+        previous_action=torch.full((R, T + 1, batch), number),
         legal=torch.ones(R, T + 1, batch, A, dtype=torch.bool),
         first=torch.zeros(R, T + 1, batch, dtype=torch.bool),
         action=torch.full((R, T, batch), number),
@@ -38,11 +39,13 @@ def test_what_is_sampled_was_added_and_is_one_trajectory_throughout():
     past = replay.sample(40, rngs())
     assert past.observation.shape == (R, T + 1, 40 * B, 5)
     assert past.action.shape == (R, T, 40 * B)
+    assert past.previous_action.shape == (R, T + 1, 40 * B)
     assert past.w.shape == (R, 40 * B, D)
     assert past.core_state[0].shape == (R, 40 * B, 6)
     for run in range(R):
         for column in range(40 * B):
             (number,) = past.action[run, :, column].unique().tolist()
+            assert past.previous_action[run, :, column].unique().tolist() == [number]
             stamp = torch.tensor(number + run / 10)
             fields = (past.observation[run, :, column], past.phi[run, :, column], past.discount[run, :, column])
             for field in (*fields, past.w[run, column], past.core_state[0][run, column]):
@@ -77,7 +80,7 @@ def test_a_run_draws_from_its_own_generator():
 def test_join_puts_environments_side_by_side():
     fresh, past = numbered(1, batch=2), numbered(2, batch=3)
     joined = join(fresh, past)
-    for name in ("observation", "legal", "first", "action", "phi", "discount"):
+    for name in ("observation", "previous_action", "legal", "first", "action", "phi", "discount"):
         new, old, both = (getattr(x, name) for x in (fresh, past, joined))
         assert torch.equal(both[:, :, :2], new)
         assert torch.equal(both[:, :, 2:], old)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.func import functional_call
 
 from usfa.environments import ObservationSpec
 from usfa.functional import greedy_actions
@@ -78,10 +77,10 @@ class Agent(Actor):
         """D for successor features, 1 for values."""
 
     def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
-        return {name: tuple(parameter.shape) for name, parameter in self.network.named_parameters()}
+        return {name: shape for layer in self.network.layers() for name, shape in layer.shapes().items()}
 
     def initial_parameters(self, generator: torch.Generator) -> Parameters:
-        return initial_parameters(self.network, generator)
+        return initial_parameters(self.network.layers(), generator)
 
     def initial_state(self, batch: int) -> CoreState:
         return self.network.initial_state(batch)
@@ -95,8 +94,7 @@ class Agent(Actor):
         self, parameters: Parameters, inputs: Inputs, core_state: CoreState, z: Tensor
     ) -> tuple[Tensor, CoreState]:
         """The network over T steps: inputs [T, B, ...] and z [B, N, D] -> [T, B, N, A, D], memory."""
-        result: tuple[Tensor, CoreState] = functional_call(self.network, parameters, (inputs, core_state, z))
-        return result
+        return self.network(parameters, inputs, core_state, z)
 
     def step(self, parameters: Parameters, present: Present, z: Tensor) -> tuple[Tensor, CoreState]:
         """The network at one moment, an unroll with T = 1: z [B, N, D] -> [B, N, A, D], memory."""

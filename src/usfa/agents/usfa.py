@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from usfa.agents.agent import Agent, AgentSpec
-from usfa.functional import gpi, policy_actions
+from usfa.functional import policy_actions, q_values
 from usfa.losses import squared_td, td_errors
 from usfa.networks import Parameters
 from usfa.trajectory import CoreState, Present, Trajectory
@@ -26,7 +26,7 @@ class UsfaAgent(Agent):
     def q_values(self, parameters: Parameters, present: Present, w: Tensor, z: Tensor) -> tuple[Tensor, CoreState]:
         """max_{z∈C} ψ(s,a,z)·w, Eq. 3."""
         psi, core_state = self.step(parameters, present, z)
-        return gpi(psi, w).q_max, core_state
+        return q_values(psi, w).amax(dim=-2), core_state
 
     def loss(self, parameters: Parameters, trajectory: Trajectory, z: Tensor, lambda_: float) -> Tensor:
         """[φ + γ ψ(s',a',z) - ψ(s,a,z)]² with a' = argmax_b ψ(s',b,z)·z: Algorithm 1, lines 9-11.

@@ -60,8 +60,7 @@ def greedy_tables(
     def values(run: Parameters, tasks: torch.Tensor, policies: torch.Tensor) -> torch.Tensor:
         return actor.q_values(run, actor.at_start(states), tasks, policies)[0]
 
-    q: torch.Tensor = over_runs(values, runs)(
-        parameters,
+    q: torch.Tensor = over_runs(values, parameters)(
         torch.from_numpy(np.repeat(w, mdp.states, axis=0)).float().expand(runs, -1, -1),
         torch.from_numpy(np.repeat(z, mdp.states, axis=1)).float(),
     )

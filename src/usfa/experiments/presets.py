@@ -57,7 +57,7 @@ _ROOM_PAPER = TrainConfig(
         trajectory_length=32,
         updates_per_round=25,
         lambda_=0.9,
-        gamma=0.95,
+        gamma=0.97,
         epsilon=0.1,
         learning_rate=7e-4,
         clip=1.0,
@@ -76,7 +76,7 @@ _ROOM_PAPER = TrainConfig(
 _ROOM_LAPTOP = replace(
     _ROOM_PAPER,
     environment_arguments={"image_size": 42},
-    network=NetworkConfig(((16, 8, 4), (32, 4, 2)), memory=128, trunk=(128,), head=(64,), normalise=True),
+    network=NetworkConfig(((16, 6, 4), (32, 3, 2)), memory=128, trunk=(128,), head=(64,), normalise=True),
     learner=replace(_ROOM_PAPER.learner, environments=64, updates_per_round=8, budget=5_000_000),
     checkpoint_every=200,
     threads=1,

@@ -24,9 +24,11 @@ class Method:
     label: str
     colour: str
     marker: str = "o"
+    line: str = "-"
 
 
-# Okabe and Ito's palette, which stays apart for colour-blind readers.
+# Okabe and Ito's palette, which stays apart for colour-blind readers. A candidate set keeps its hue: other USFAs have
+# it darker, with another line and another marker.
 METHODS: dict[tuple[str, str], Method] = {
     ("uvfa", "task"): Method("UVFA", "#D55E00", "s"),
     ("uvfa-off-policy", "task"): Method("UVFA, off-policy", "#E69F00", "D"),
@@ -36,6 +38,12 @@ METHODS: dict[tuple[str, str], Method] = {
     ("usfa", "sample:5"): Method("USFA, C = random(5)", "#0072B2", "P"),
     ("usfa", "train"): Method("USFA, C = M", "#009E73", "X"),
     ("usfa", "train+task"): Method("USFA, C = M ∪ {w′}", "#CC79A7", "*"),
+    ("usfa-sigma-0.5", "task"): Method("USFA σ = 0.5, C = {w′}", "#2E86C1", "<", "--"),
+    ("usfa-sigma-0.5", "train"): Method("USFA σ = 0.5, C = M", "#00805C", ">", "--"),
+    ("usfa-sigma-0.5", "train+task"): Method("USFA σ = 0.5, C = M ∪ {w′}", "#B0508A", "d", "--"),
+    ("usfa-8-tasks", "task"): Method("USFA 8 tasks, C = {w′}", "#1F5F9E", "h", "-."),
+    ("usfa-8-tasks", "train"): Method("USFA 8 tasks, C = M", "#00664A", "H", "-."),
+    ("usfa-8-tasks", "train+task"): Method("USFA 8 tasks, C = M ∪ {w′}", "#9B2F73", "p", "-."),
 }
 
 

@@ -23,13 +23,16 @@ def lambda_return(phi_t: Tensor, discount_t: Tensor, v_t: Tensor, lambda_t: Tens
     All arguments broadcast against each other. Returns the T targets for ψ(s_{t-1}, a_{t-1}).
     """
     traces = torch.as_tensor(lambda_t, dtype=v_t.dtype, device=v_t.device)
-    phi_t, discount_t, v_t, traces = torch.broadcast_tensors(phi_t, discount_t, v_t, traces)
+    # All but the recursion itself is done for the whole trajectory at once: G_{t-1} = fixed_t + decay_t G_t.
+    decay_t = discount_t * traces
+    fixed_t = phi_t + (discount_t - decay_t) * v_t
+    fixed_t, decay_t, v_t = torch.broadcast_tensors(fixed_t, decay_t, v_t)
     g_t = v_t[-1]
     returns = []
-    for t in reversed(range(len(v_t))):
-        g_t = phi_t[t] + discount_t[t] * ((1 - traces[t]) * v_t[t] + traces[t] * g_t)
+    for fixed, decay in zip(fixed_t.flip(0).unbind(), decay_t.flip(0).unbind(), strict=True):
+        g_t = torch.addcmul(fixed, decay, g_t)
         returns.append(g_t)
-    return torch.stack(returns[::-1])
+    return torch.stack(returns).flip(0)
 
 
 def watkins_lambda(lambda_: float, action_t: Tensor, greedy_t: Tensor) -> Tensor:

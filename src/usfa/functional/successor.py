@@ -73,4 +73,5 @@ def gpi(psi: Tensor, w: Tensor, legal: Tensor | None = None) -> Gpi:
 
 def take_actions(psi: Tensor, action: Tensor) -> Tensor:
     """ψ(s, a_n, z_n): [..., N, A, D] and an action per policy [..., N] -> [..., N, D]."""
-    return torch.take_along_dim(psi, action[..., None, None], dim=-2).squeeze(-2)
+    index = action[..., None, None].expand(*psi.shape[:-2], 1, psi.shape[-1])
+    return psi.gather(-2, index).squeeze(-2)

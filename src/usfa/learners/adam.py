@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from usfa.networks import Parameters
 
-__all__ = ["Adam", "clip_gradients"]
+__all__ = ["Adam", "clip", "flatten"]
+
+
+def flatten(tensors: Sequence[Tensor]) -> Tensor:
+    """Everything a run has in one row: tensors [R, ...] -> [R, P]. One long row is cheaper than many short ones."""
+    return torch.cat([x.flatten(1) for x in tensors], dim=1)
+
+
+def clip(gradient: Tensor, longest: float | None) -> Tensor:
+    """Shorten, in place, every row of [R, P] that is longer than `longest`; returns the lengths before, [R]."""
+    lengths = torch.linalg.vector_norm(gradient, dim=1)
+    if longest is not None:
+        gradient *= (longest / lengths.clamp(min=longest))[:, None]
+    return lengths
 
 
 class Adam:
@@ -21,36 +36,25 @@ class Adam:
         self.betas = betas
         self.eps = eps
         self.updates = 0
-        self.mean = {name: torch.zeros_like(x) for name, x in parameters.items()}
-        self.square = {name: torch.zeros_like(x) for name, x in parameters.items()}
+        self.mean = torch.zeros_like(flatten(list(parameters.values()))).detach()
+        self.square = torch.zeros_like(self.mean)
 
     @torch.no_grad()
-    def step(self, parameters: Parameters, gradients: Parameters, learning_rate: Tensor) -> None:
+    def step(self, parameters: Parameters, gradient: Tensor, learning_rate: Tensor) -> None:
         """Change the parameters in place.
 
         Args:
             parameters: each [R, ...].
-            gradients: each [R, ...].
+            gradient: [R, P], as from :func:`flatten`.
             learning_rate: [R].
         """
         self.updates += 1
         beta_1, beta_2 = self.betas
         scale = -learning_rate / (1 - beta_1**self.updates)
         correction = (1 - beta_2**self.updates) ** 0.5
-        for name, x in parameters.items():
-            mean = self.mean[name].lerp_(gradients[name], 1 - beta_1)
-            square = self.square[name].mul_(beta_2).addcmul_(gradients[name], gradients[name], value=1 - beta_2)
-            step = mean / square.sqrt().div_(correction).add_(self.eps)
-            x += scale.view(-1, *[1] * (x.ndim - 1)) * step
-
-
-@torch.no_grad()
-def clip_gradients(gradients: Parameters, longest: float | None) -> Tensor:
-    """Shorten, in place, the gradient of every run that is longer than `longest`; returns the lengths before, [R]."""
-    squares = [x.square().flatten(1).sum(dim=1) for x in gradients.values()]
-    lengths = torch.stack(squares).sum(dim=0).sqrt()
-    if longest is not None:
-        scale = (longest / lengths.clamp(min=longest)).to(lengths)
-        for x in gradients.values():
-            x *= scale.view(-1, *[1] * (x.ndim - 1))
-    return lengths
+        self.mean.lerp_(gradient, 1 - beta_1)
+        self.square.mul_(beta_2).addcmul_(gradient, gradient, value=1 - beta_2)
+        change = self.mean / self.square.sqrt().div_(correction).add_(self.eps) * scale[:, None]
+        sizes = [x[0].numel() for x in parameters.values()]
+        for x, row in zip(parameters.values(), change.split(sizes, dim=1), strict=True):
+            x += row.view_as(x)

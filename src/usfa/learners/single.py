@@ -13,7 +13,7 @@ from torch import Tensor
 from usfa.agents import Agent
 from usfa.environments import EnvironmentSource
 from usfa.errors import Diverged, InputError
-from usfa.learners.adam import Adam, clip_gradients
+from usfa.learners.adam import Adam, clip, flatten
 from usfa.learners.config import LearnerConfig
 from usfa.learners.hardware import Precision, autocast
 from usfa.learners.replay import Replay, join, part
@@ -72,7 +72,6 @@ class Learner:
         self.replay = Replay(config.replay_capacity)
         self.frames = np.zeros(runs, np.int64)
         self.episodes = np.zeros(runs, np.int64)
-        self._loss = over_runs(self._loss_of_one_run, runs, agent.batches_runs)
 
     def step(self) -> Update:
         """Algorithm 1, lines 3-12, for every run and environment at once."""
@@ -120,12 +119,12 @@ class Learner:
         return losses.cpu().numpy(), gradients.cpu().numpy()
 
     def _update(self, trajectory: Trajectory, z: Tensor) -> tuple[Tensor, Tensor]:
+        loss_of_runs = over_runs(self._loss_of_one_run, self.parameters, self.agent.batches_runs)
         with autocast(self.device, self.precision):
-            loss: Tensor = self._loss(self.parameters, trajectory, z)
-        found = torch.autograd.grad(loss.sum(), list(self.parameters.values()))
-        gradients = dict(zip(self.parameters, found, strict=True))
-        length = clip_gradients(gradients, self.config.clip)
-        self.adam.step(self.parameters, gradients, self._learning_rates())
+            loss: Tensor = loss_of_runs(trajectory, z)
+        gradient = flatten(torch.autograd.grad(loss.sum(), list(self.parameters.values())))
+        length = clip(gradient, self.config.clip)
+        self.adam.step(self.parameters, gradient, self._learning_rates())
         return loss.detach(), length
 
     def _loss_of_one_run(self, parameters: Parameters, trajectory: Trajectory, z: Tensor) -> Tensor:
@@ -203,8 +202,7 @@ class Learner:
     def _tensor_groups(self) -> dict[str, dict[str, Tensor]]:
         return {
             "parameters": self.parameters,
-            "adam_mean": self.adam.mean,
-            "adam_square": self.adam.square,
+            "adam": {"mean": self.adam.mean, "square": self.adam.square},
             "rollout": self.rollout.tensors(),
         }
 

@@ -1,7 +1,7 @@
-"""Networks as descriptions: modules say how to compute, parameters travel beside them as a dict of tensors."""
+"""Networks as descriptions: layers say how to compute, parameters travel beside them as a dict of tensors."""
 
 from usfa.networks.config import MNIH_2015, NetworkConfig
-from usfa.networks.parameters import Parameters, initial_parameters
+from usfa.networks.layers import Parameters, initial_parameters
 from usfa.networks.runs import over_runs, select_run, stack_runs
 from usfa.networks.universal import UniversalNetwork
 

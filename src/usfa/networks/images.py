@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from torch import Tensor, nn
-from torch.nn.functional import conv2d, relu
+from torch import Tensor, relu
 
 from usfa.errors import InputError
+from usfa.networks.layers import Convolution, Parameters
 
 __all__ = ["Convolutions"]
 
 
-class Convolutions(nn.Module):
+class Convolutions:
     """Convolutions with ReLU on uint8 images [..., H, W, C], flattened to [..., F]."""
 
     def __init__(self, layers: tuple[tuple[int, int, int], ...], shape: tuple[int, ...]) -> None:
-        super().__init__()
         height, width, channels = shape
-        self.layers = nn.ModuleList()
-        for outputs, kernel, stride in layers:
-            self.layers.append(nn.Conv2d(channels, outputs, kernel, stride))
+        self.layers: list[Convolution] = []
+        for number, (outputs, kernel, stride) in enumerate(layers):
+            self.layers.append(Convolution(f"convolutions.{number}", channels, outputs, kernel, stride))
             height, width, channels = (height - kernel) // stride + 1, (width - kernel) // stride + 1, outputs
             if min(height, width) < 1:
                 raise InputError(
@@ -27,17 +26,11 @@ class Convolutions(nn.Module):
                 )
         self.features = height * width * channels
 
-    def forward(self, image: Tensor) -> Tensor:
+    def __call__(self, parameters: Parameters, image: Tensor) -> Tensor:
         # In memory channels stay last, as oneDNN and cuDNN like them; nothing is copied but for the cast.
         x = image.flatten(end_dim=-4).movedim(-1, -3).float()
-        for number, layer in enumerate(self.layers):
-            assert isinstance(layer, nn.Conv2d)
-            x = relu(_on_bytes(layer, x) if number == 0 else layer(x))
+        first, *others = self.layers
+        x = relu(first.on_bytes(parameters, x))
+        for layer in others:
+            x = relu(layer(parameters, x))
         return x.flatten(1).unflatten(0, image.shape[:-3])
-
-
-def _on_bytes(layer: nn.Conv2d, x: Tensor) -> Tensor:
-    """The layer on x/255 - ½, with the weights changed instead of the pixels: there are far fewer of them."""
-    assert layer.bias is not None
-    bias = layer.bias - layer.weight.sum(dim=(1, 2, 3)) / 2
-    return conv2d(x, layer.weight / 255, bias, layer.stride)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from usfa.networks.parameters import Parameters
+from usfa.networks.layers import Parameters
 
 __all__ = ["over_runs", "select_run", "stack_runs"]
 
@@ -24,20 +25,22 @@ def select_run(parameters: Parameters, run: int) -> Parameters:
     return {name: tensor[run] for name, tensor in parameters.items()}
 
 
-def over_runs(function: Callable[..., Any], runs: int, batched: bool = True) -> Callable[..., Any]:
-    """`function` on arguments whose tensors all carry a first axis R, for all runs.
+def over_runs(function: Callable[..., Any], parameters: Parameters, batched: bool = True) -> Callable[..., Any]:
+    """`function(parameters, ...)` for all runs: of further arguments whose tensors all carry a first axis R.
 
     Args:
         function: of one run.
-        runs: R.
+        parameters: each [R, ...].
         batched: one call serves all runs (vmap). Convolutions and LSTMs have no good batched kernels: False takes one
             run after the other. A single run is never batched, for the plain kernels cost less.
     """
+    runs = len(next(iter(parameters.values())))
     if runs > 1 and batched:
-        return torch.vmap(function)
+        return partial(torch.vmap(function), parameters)
+    each = [select_run(parameters, run) for run in range(runs)]
 
     def one_by_one(*arguments: Any) -> Any:
-        results = [function(*_map(arguments, operator.itemgetter(run))) for run in range(runs)]
+        results = [function(own, *_map(arguments, operator.itemgetter(run))) for run, own in enumerate(each)]
         return _map_all(results, torch.stack)
 
     return one_by_one

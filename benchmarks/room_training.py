@@ -1,0 +1,113 @@
+"""Training in the room against the bare network: what environments, targets, buffers and Adam cost besides.
+
+    python benchmarks/room_training.py [--presets room-laptop room-paper] [--rounds 6]
+
+Bare network: the same acting and learning passes (T steps for all environments, then forward and backward for every
+update) on random tensors: no environments, no targets, no buffers, no optimiser. Then what n_z = 30 policies cost
+against one, in acting and in learning. All of a preset is measured in one process, in turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from usfa.agents import Agent
+from usfa.experiments import TrainConfig, build_agent, preset
+from usfa.learners import Learner, Precision, choose_device
+from usfa.learners.hardware import autocast
+from usfa.networks import Parameters
+from usfa.trajectory import Inputs
+
+
+class BareNetwork:
+    """The network's share of a round of training."""
+
+    def __init__(self, config: TrainConfig, agent: Agent, policies: int) -> None:
+        self.config, self.agent = config, agent
+        self.device = choose_device(config.device)
+        self.precision: Precision = "bf16" if config.precision == "bf16" else "fp32"
+        drawn = agent.initial_parameters(torch.Generator().manual_seed(0))
+        self.parameters: Parameters = {name: x.to(self.device).requires_grad_() for name, x in drawn.items()}
+        learner = config.learner
+        self.inputs = self._inputs(learner.trajectory_length + 1, learner.environments)
+        self.z = torch.randn(learner.environments, policies, agent.spec.features, device=self.device)
+
+    def _inputs(self, steps: int, batch: int) -> Inputs:
+        image = torch.randint(0, 256, (steps, batch, *self.agent.spec.observation.shape), dtype=torch.uint8)
+        nothing = torch.zeros(steps, batch, dtype=torch.int64)
+        return Inputs(*(x.to(self.device) for x in (image, nothing, nothing.bool())))
+
+    def _unroll(self, inputs: Inputs, z: Tensor) -> Tensor:
+        memory = tuple(x.to(self.device) for x in self.agent.initial_state(len(z)))
+        with autocast(self.device, self.precision):
+            return self.agent.unroll(self.parameters, inputs, memory, z)[0]
+
+    @torch.no_grad()
+    def act(self) -> None:
+        for t in range(self.config.learner.trajectory_length):
+            self._unroll(Inputs(*(x[t : t + 1] for x in self.inputs)), self.z)
+
+    def learn(self) -> None:
+        parts = self.config.learner.updates_per_round
+        for k, z in enumerate(self.z.chunk(parts)):
+            values = self._unroll(Inputs(*(x.chunk(parts, dim=1)[k] for x in self.inputs)), z)
+            torch.autograd.grad(values.sum(), list(self.parameters.values()))
+
+    def round(self) -> None:
+        self.act()
+        self.learn()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--presets", nargs="+", default=["room-laptop", "room-paper"])
+    parser.add_argument("--rounds", type=int, default=6)
+    chosen = parser.parse_args()
+    for name in chosen.presets:
+        config = preset(name)
+        torch.set_num_threads(config.threads)
+        measure(name, replace(config, precision="fp32"), chosen.rounds)
+
+
+def measure(name: str, config: TrainConfig, rounds: int) -> None:
+    agent = build_agent(config)
+    learner = Learner(agent, config.learner, config.environments, config.tasks, (0,))
+    many, one = BareNetwork(config, agent, config.learner.policies_per_step), BareNetwork(config, agent, 1)
+    seconds = median_of_turns(
+        {
+            "training": learner.step,
+            "bare": many.round,
+            "act 30": many.act,
+            "act 1": one.act,
+            "learn 30": many.learn,
+            "learn 1": one.learn,
+        },
+        rounds,
+    )
+    frames = config.learner.environments * config.learner.trajectory_length
+    print(f"{name}: {frames / seconds['training']:,.0f} frames/s, bare network {frames / seconds['bare']:,.0f}")
+    print(f"  training / bare network   {seconds['bare'] / seconds['training']:.2f}  (at least 0.80)")
+    print(f"  learning, n_z = 30 / 1    {seconds['learn 30'] / seconds['learn 1']:.2f}  (at most 1.60)")
+    print(f"  acting, n_z = 30 / 1      {seconds['act 30'] / seconds['act 1']:.2f}  (at most 1.30)")
+
+
+def median_of_turns(work: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """The median time of each, measured in turns, so that a slow minute of the machine hits all alike."""
+    times: dict[str, list[float]] = {name: [] for name in work}
+    for turn in range(rounds + 1):
+        for name, function in work.items():
+            start = time.perf_counter()
+            function()
+            if turn:  # the first warms up
+                times[name].append(time.perf_counter() - start)
+    return {name: sorted(taken)[len(taken) // 2] for name, taken in times.items()}
+
+
+if __name__ == "__main__":
+    main()

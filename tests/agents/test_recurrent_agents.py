@@ -1,0 +1,191 @@
+"""Agents with memory: what they learn from a trajectory, and how they act through an episode."""
+
+import numpy as np
+import pytest
+import torch
+
+from usfa.agents import AgentFile, AgentSpec, TrainedAgent, make_agent
+from usfa.environments import ObservationSpec
+from usfa.networks import NetworkConfig
+from usfa.trajectory import Inputs, Trajectory, is_seam
+
+T, B, N, A, D, S = 6, 4, 3, 3, 2, 5
+GAMMA, LAMBDA = 0.9, 0.7
+SPEC = AgentSpec(ObservationSpec((S,)), A, D)
+NETWORK = NetworkConfig(memory=8, trunk=(16,), embedding=(8,), head=(16,), normalise=True)
+IMAGES = AgentSpec(ObservationSpec((12, 12, 3)), A, D)
+FROM_PIXELS = NetworkConfig(((4, 4, 2),), memory=8, trunk=(16,), embedding=(8,), head=(16,), normalise=True)
+AGENTS = [("usfa", SPEC, NETWORK), ("uvfa", SPEC, NETWORK), ("usfa", IMAGES, FROM_PIXELS), ("uvfa", IMAGES, FROM_PIXELS)]
+EVERY_AGENT = pytest.mark.parametrize(
+    ("kind", "spec", "network"), AGENTS, ids=["usfa", "uvfa", "usfa from pixels", "uvfa from pixels"]
+)
+
+
+def drawn(rng, *shape):
+    return torch.from_numpy(rng.standard_normal(shape)).float()
+
+
+def drawn_observations(rng, spec, *shape):
+    seen = torch.from_numpy(rng.integers(256, size=(*shape, *spec.observation.shape), dtype=np.uint8))
+    return seen if len(spec.observation.shape) == 3 else seen / 128 - 1
+
+
+def agent_and_parameters(kind, spec, network):
+    agent = make_agent(kind, spec, network)
+    parameters = agent.initial_parameters(torch.Generator().manual_seed(0))
+    return agent, {name: (2 * x).requires_grad_() for name, x in parameters.items()}
+
+
+def drawn_trajectory(rng, spec):
+    """Terminations, seams, illegal actions and a memory from before."""
+    terminates, seam = rng.random((2, T, B)) < 0.2
+    first = np.concatenate([rng.random((1, B)) < 0.5, terminates | seam])
+    legal = rng.random((T + 1, B, A)) < 0.8
+    legal[..., 0] |= ~legal.any(axis=-1)
+    action = np.where(legal, rng.random(legal.shape), -1).argmax(axis=-1)
+    return Trajectory(
+        observation=drawn_observations(rng, spec, T + 1, B),
+        previous_action=torch.from_numpy(np.concatenate([rng.integers(A, size=(1, B)), action[:-1]])),
+        legal=torch.from_numpy(legal),
+        first=torch.from_numpy(first),
+        action=torch.from_numpy(action[:-1]),
+        phi=drawn(rng, T, B, D),
+        discount=torch.from_numpy(np.where(terminates, 0, GAMMA)).float(),
+        w=drawn(rng, B, D),
+        core_state=(drawn(rng, B, 8), drawn(rng, B, 8)),
+    )
+
+
+def slow_values(agent, parameters, trajectory, b, z):
+    """ψ(s_t, ·, z), or Q(s_t, ·, z), of one environment and one policy, step by step with the memory: T+1 times [A, D]."""
+    core_state = tuple(x[b : b + 1] for x in trajectory.core_state)
+    values = []
+    for t in range(T + 1):
+        inputs = Inputs(*(x[t : t + 1, b : b + 1] for x in trajectory.inputs))
+        found, core_state = agent.unroll(parameters, inputs, core_state, z[None, None])
+        values.append(found[0, 0, 0])
+    return values
+
+
+def slow_loss(agent, parameters, trajectory, z, kind):
+    """½ Σ (G - ψ)² for every t, b and z: Watkins' Q(λ), bootstrapped at the end, nothing across seams."""
+    total = 0.0
+    for b, n in np.ndindex(B, N):
+        policy = z[b, n]
+        values = slow_values(agent, parameters, trajectory, b, policy)
+        greedy = []
+        for t in range(T + 1):
+            q = (values[t] @ policy if kind == "usfa" else values[t][:, 0]).tolist()
+            greedy.append(max(np.flatnonzero(trajectory.legal[t, b]), key=q.__getitem__))
+        g = values[T][greedy[T]].detach()
+        for t in reversed(range(T)):
+            seam = bool(trajectory.first[t + 1, b]) and float(trajectory.discount[t, b]) > 0
+            v = values[t + 1][greedy[t + 1]].detach()
+            followed = t + 1 < T and int(trajectory.action[t + 1, b]) == greedy[t + 1]
+            crosses = t + 1 < T and bool(trajectory.first[t + 2, b]) and float(trajectory.discount[t + 1, b]) > 0
+            trace = LAMBDA if followed and not crosses else 0.0
+            phi = trajectory.phi[t, b]
+            cumulant = phi if kind == "usfa" else (phi @ policy)[None]
+            g = cumulant + trajectory.discount[t, b] * ((1 - trace) * v + trace * g)
+            if not seam:
+                error = g - values[t][int(trajectory.action[t, b])]
+                total = total + 0.5 * (error @ error)
+    return total / (T * B * N)
+
+
+@EVERY_AGENT
+@pytest.mark.parametrize("seed", range(4))
+def test_loss_and_its_gradient_are_the_literal_ones(kind, spec, network, seed):
+    rng = np.random.default_rng(seed)
+    agent, parameters = agent_and_parameters(kind, spec, network)
+    trajectory, z = drawn_trajectory(rng, spec), drawn(rng, B, N, D)
+    assert is_seam(trajectory).any()
+    assert (trajectory.discount == 0).any()
+    loss, expected = agent.loss(parameters, trajectory, z, LAMBDA), slow_loss(agent, parameters, trajectory, z, kind)
+    torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-5)
+    found, wanted = (torch.autograd.grad(x, list(parameters.values())) for x in (loss, expected))
+    for name, one, two in zip(parameters, found, wanted, strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-4, msg=lambda text, name=name: f"{name}: {text}")
+        assert one.abs().max() > 0, name
+
+
+@EVERY_AGENT
+def test_gradients_reach_the_values_of_what_was_done_only(monkeypatch, kind, spec, network):
+    """ψ(s_{t-1}, a_{t-1}, z) of real steps: not the targets, not the other actions, not the seams, not the end."""
+    rng = np.random.default_rng(0)
+    agent, parameters = agent_and_parameters(kind, spec, network)
+    trajectory, z = drawn_trajectory(rng, spec), drawn(rng, B, N, D)
+    values = drawn(rng, T + 1, B, N, A, D if kind == "usfa" else 1).requires_grad_()
+    monkeypatch.setattr(agent, "unroll", lambda *_: (values, ()))
+    (gradient,) = torch.autograd.grad(agent.loss(parameters, trajectory, z, LAMBDA), values)
+    expected = torch.zeros(T + 1, B, N, A, dtype=torch.bool)
+    for t, b in np.ndindex(T, B):
+        expected[t, b, :, trajectory.action[t, b]] = not is_seam(trajectory)[t, b]
+    assert torch.equal((gradient != 0).all(dim=-1), expected)
+    assert torch.equal((gradient != 0).any(dim=-1), expected)
+
+
+def test_memory_learns_through_time():
+    """What was seen early changes the loss of late steps, as far back as the episode goes."""
+    rng = np.random.default_rng(0)
+    agent, parameters = agent_and_parameters("usfa", SPEC, NETWORK)
+    trajectory, z = drawn_trajectory(rng, SPEC), drawn(rng, B, N, D)
+    first = torch.zeros(T + 1, B, dtype=torch.bool)
+    first[3, 0] = True
+    trajectory = trajectory._replace(first=first, discount=torch.full((T, B), GAMMA))
+    trajectory.observation.requires_grad_()
+    psi, _ = agent.unroll(parameters, trajectory.inputs, trajectory.core_state, z)
+    (gradient,) = torch.autograd.grad(psi[5].square().sum(), trajectory.observation)
+    reached = (gradient != 0).flatten(2).any(dim=2)
+    assert reached.T.tolist() == [[3 <= t <= 5 if b == 0 else t <= 5 for t in range(T + 1)] for b in range(B)]
+
+
+# --- acting ---
+
+
+def trained(kind, spec, network):
+    agent, parameters = agent_and_parameters(kind, spec, network)
+    file = AgentFile(kind, spec, "room", {}, GAMMA, ((1.0, 0.0), (0.0, 1.0)), "gaussian:0.1", (0,), network)
+    return agent, TrainedAgent(file, {name: x.detach() for name, x in parameters.items()}, 0)
+
+
+@EVERY_AGENT
+def test_a_policy_remembers_its_episode_and_forgets_it(kind, spec, network):
+    """The actions are those of one unroll over the episode, fed with what was done; after a reset they come again."""
+    rng = np.random.default_rng(1)
+    agent, loaded = trained(kind, spec, network)
+    policy = loaded.policy([0.5, -1.0], "task")
+    z = torch.tensor([[[0.5, -1.0]]])
+    episodes = [drawn_observations(rng, spec, T) for _ in range(3)]
+    for episode in episodes:
+        policy.reset()
+        actions = [policy(observation.numpy()) for observation in episode]
+        first = torch.arange(T)[:, None] == 0
+        inputs = Inputs(episode[:, None], torch.tensor([0, *actions[:-1]])[:, None], first)
+        values, _ = agent.unroll(loaded.parameters, inputs, agent.initial_state(1), z)
+        q = values[:, 0, 0] @ z[0, 0] if kind == "usfa" else values[:, 0, 0, :, 0]
+        assert actions == q.argmax(dim=-1).tolist()
+
+
+def test_without_a_reset_the_last_episode_is_remembered():
+    rng = np.random.default_rng(0)
+    _, loaded = trained("usfa", SPEC, NETWORK)
+    observations = drawn_observations(rng, SPEC, 200).numpy()
+    reset, kept = [], []
+    remembering = loaded.policy([0.5, -1.0])
+    for observation in observations:
+        reset.append(loaded.policy([0.5, -1.0])(observation))
+        kept.append(remembering(observation))
+    assert reset != kept
+
+
+@EVERY_AGENT
+def test_values_are_those_at_the_start_of_an_episode(kind, spec, network):
+    rng = np.random.default_rng(0)
+    _, loaded = trained(kind, spec, network)
+    observations = drawn_observations(rng, spec, 5).numpy()
+    q = loaded.q_values(observations, [0.5, -1.0], "task")
+    for index, observation in enumerate(observations):
+        policy = loaded.policy([0.5, -1.0], "task")
+        assert policy(observation) == q[index].argmax()
+        np.testing.assert_allclose(loaded.q_values(observation, [0.5, -1.0], "task"), q[index], rtol=1e-4, atol=1e-5)

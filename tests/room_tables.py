@@ -1,0 +1,78 @@
+"""Hand-made tables of the room experiment, for its figures and its report."""
+
+import pandas as pd
+
+from usfa.evaluation import SCORE_COLUMNS
+from usfa.tasks import format_task, task_set
+
+SETS = ("room-train", "room-easy", "room-hard")
+LEVELS = {
+    ("usfa", "task"): 0.45,
+    ("usfa", "train"): 0.60,
+    ("usfa", "train+task"): 0.55,
+    ("usfa-sigma-0.5", "task"): 0.60,
+    ("usfa-sigma-0.5", "train"): 0.62,
+    ("usfa-sigma-0.5", "train+task"): 0.62,
+    ("usfa-8-tasks", "task"): 0.70,
+    ("usfa-8-tasks", "train"): 0.75,
+    ("usfa-8-tasks", "train+task"): 0.75,
+    ("sf-gpi", "train"): 0.58,
+    ("uvfa", "task"): 0.25,
+    ("uvfa-off-policy", "task"): 0.30,
+}
+"""A normalised score for each method with which every claim about means holds."""
+
+
+def tasks_of(name):
+    return [format_task(w) for w in task_set(name)]
+
+
+def yardstick():
+    """Random collects -1 or 1 an episode, the oracle 50 for each thing that it wants; nothing is gained on -1-100."""
+    rows = []
+    for name in (*SETS, "room-train-large"):
+        for w in task_set(name):
+            levels = {"oracle": 50 * float(w.clip(min=0).sum()), "random": -4.0 if w.sum() < 0 else 1.0}
+            rows += [
+                (name, format_task(w), policy, level, level - 1, level + 1, 50) for policy, level in levels.items()
+            ]
+    return pd.DataFrame(rows, columns=["set", "task", "policy", "mean", "low", "high", "episodes"])
+
+
+def scores(levels=LEVELS, seeds=(0, 1, 2), snapshots=(0, 2_000_000, 4_000_000), spread=0.02, change=None):
+    """Methods rise to their levels; seeds lie `spread` apart, the middle one at the level.
+
+    Args:
+        levels: normalised score after training by (agent, candidates).
+        seeds: of the runs.
+        snapshots: in frames.
+        spread: between the normalised scores of two seeds.
+        change: of the level, from (key, task_set, task, seed).
+    """
+    known = yardstick().drop_duplicates(["task", "policy"]).pivot(index="task", columns="policy", values="mean")
+    rows = []
+    for key, level in levels.items():
+        for seed in seeds:
+            offset = spread * (seed - (len(seeds) - 1) / 2)
+            for snapshot in snapshots:
+                for name in SETS:
+                    for task in tasks_of(name):
+                        extra = change(key, name, task, seed) if change else 0.0
+                        normalised = (level + extra + offset) * snapshot / snapshots[-1]
+                        random, oracle = known.random[task], known.oracle[task]
+                        score = random + normalised * (oracle - random)
+                        labels = (*key, "room-train", "gaussian:0.1", seed, snapshot, snapshot // 900, snapshot)
+                        rows.append((*labels, name, task, score, float("nan"), normalised))
+    return pd.DataFrame(rows, columns=[*SCORE_COLUMNS, "normalised"])
+
+
+def training(agents=("usfa", "usfa-sigma-0.5", "usfa-8-tasks", "sf-gpi", "uvfa", "uvfa-off-policy"), seeds=(0, 1, 2)):
+    """Returns that rise from 1 to 31 in a hundred steps; runs do not log at the same frames."""
+    rows = [
+        (agent, seed, task, 40_000 * step + 1000 * seed, 1 + 0.3 * step + seed)
+        for agent in agents
+        for seed in seeds
+        for task in tasks_of("room-train-large" if agent == "usfa-8-tasks" else "room-train")
+        for step in range(1, 101)
+    ]
+    return pd.DataFrame(rows, columns=["agent", "seed", "task", "frames", "score"])
