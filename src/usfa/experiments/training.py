@@ -117,6 +117,8 @@ def _learn(config: TrainConfig, agent: Agent, run: RunDirectory, console: Consol
     learner = Learner(agent, config.learner, config.environments, config.tasks, config.seeds, device)
     snapshots = SnapshotWriter(config.milestones, run)
     checkpoints = Checkpoints(run, learner, snapshots, config.checkpoint_every)
+    if not checkpoints.resume():
+        learner.precision = _precision(config, agent, device)
     with (
         progress_bar(_label(label, config), config.learner.budget, config.learner.budget_unit, console) as bar,
         MetricsLog(run, learner) as log,
@@ -124,8 +126,6 @@ def _learn(config: TrainConfig, agent: Agent, run: RunDirectory, console: Consol
         closing(learner.rollout.batch),
         _explained(checkpoints),
     ):
-        if not checkpoints.resume():
-            learner.precision = _precision(config, agent, device)
         snapshots.update(learner)
         while not learner.done:
             log.write(learner.step())
