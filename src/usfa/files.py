@@ -5,13 +5,22 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from usfa.errors import InputError
 
-__all__ = ["read_checked", "read_json", "sha256", "write_atomically", "write_checked", "write_json"]
+__all__ = [
+    "read_checked",
+    "read_json",
+    "require_space",
+    "sha256",
+    "write_atomically",
+    "write_checked",
+    "write_json",
+]
 
 _MAGIC = b"usfa-checked-1\n"
 
@@ -23,6 +32,7 @@ def sha256(content: bytes) -> str:
 def write_atomically(path: Path, content: bytes) -> None:
     """Temporary name in the same folder, fsync, rename: a reader sees the old file or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    require_space(path.parent, len(content))
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -34,6 +44,16 @@ def write_atomically(path: Path, content: bytes) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def require_space(folder: Path, size: int) -> None:
+    """InputError if the disk has no room for so many bytes: said before anything is touched."""
+    free = shutil.disk_usage(folder).free
+    if free < size:
+        raise InputError(
+            f"The disk of {folder} has {free / 2**20:.1f} MiB left; expected at least {size / 2**20:.1f}. "
+            "Nothing was lost; make room and go on with --resume."
+        )
 
 
 def write_checked(path: Path, content: bytes) -> None:

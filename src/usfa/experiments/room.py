@@ -19,7 +19,7 @@ from usfa.experiments.config import TrainConfig
 from usfa.experiments.plan import Job, run_jobs
 from usfa.experiments.presets import preset
 from usfa.experiments.progress import progress_bar
-from usfa.experiments.room_report import room_report, summary_of
+from usfa.experiments.room_report import room_report, settings_of, summary_of
 from usfa.experiments.run_directory import OnExisting, RunDirectory
 from usfa.figures import room_results as figures
 from usfa.figures import save
@@ -112,22 +112,15 @@ def reproduce_room(
 
 def _write_results(experiment: RoomExperiment, run: RunDirectory, jobs: list[Job]) -> None:
     yardstick = read_yardstick()
-    scores = normalised(pd.concat([read_scores(RunDirectory(job.path).scores) for job in jobs], ignore_index=True))
+    scores = pd.concat([read_scores(RunDirectory(job.path).scores) for job in jobs], ignore_index=True)
     training = pd.concat([_behaviour(job) for job in jobs], ignore_index=True)
-    summary = summary_of(scores)
+    summary = summary_of(scores, yardstick)
     for name, table in {"scores": scores, "training": training, "summary": summary}.items():
         write_table(run.path / f"{name}.csv", table)
-    for name, figure in figures.all_figures(scores, training, summary, yardstick).items():
+    for name, figure in figures.all_figures(training, summary, yardstick).items():
         save(figure, run.figures / f"{name}.png")
-    report = room_report(scores, training, summary, yardstick, experiment.config(experiment.variants[0], 0))
-    write_atomically(run.path / "report.md", report.encode())
-
-
-def normalised(scores: pd.DataFrame) -> pd.DataFrame:
-    """Scores with a column that is 0 for the random policy and 1 for the oracle."""
-    means = read_yardstick().drop_duplicates(["task", "policy"]).pivot(index="task", columns="policy", values="mean")
-    random, oracle = (scores.task.map(means[policy]) for policy in ("random", "oracle"))
-    return scores.assign(normalised=(scores.score - random) / (oracle - random))
+    settings = settings_of(experiment.config(experiment.variants[0], experiment.seeds[0]))
+    write_atomically(run.path / "report.md", room_report(scores, training, summary, yardstick, settings).encode())
 
 
 def _behaviour(job: Job) -> pd.DataFrame:

@@ -42,11 +42,12 @@ def summary_of(scores: pd.DataFrame, yardstick: pd.DataFrame) -> pd.DataFrame:
     to gain cannot outweigh the others; its return is the mean over its tasks.
 
     Args:
-        scores: the table of scores with a column `normalised`.
+        scores: the table of scores.
         yardstick: set, task, policy, mean.
     """
     groups = ["agent", "candidates", "task_set", "task", "snapshot"]
-    table = pd.concat([scores.rename(columns={"score": "return"}), _whole_sets(scores, yardstick)], ignore_index=True)
+    each = _measured(scores, yardstick).rename(columns={"score": "return"})
+    table = pd.concat([each, _whole_sets(scores, yardstick)], ignore_index=True)
     measures = [summarise(table, groups, name).assign(measure=name) for name in ("normalised", "return")]
     frames = scores.groupby(["agent", "candidates", "snapshot"], as_index=False).frames.mean()
     summary = pd.concat(measures, ignore_index=True).merge(frames, on=["agent", "candidates", "snapshot"])
@@ -62,10 +63,11 @@ def _whole_sets(scores: pd.DataFrame, yardstick: pd.DataFrame) -> pd.DataFrame:
 
 
 def _measured(scores: pd.DataFrame, yardstick: pd.DataFrame) -> pd.DataFrame:
-    """Scores with what was gained over the random policy, and what the oracle gains."""
+    """Scores with what was gained over the random policy, what the oracle gains, and the share."""
     levels = yardstick.drop_duplicates(["task", "policy"]).pivot(index="task", columns="policy", values="mean")
     random, oracle = (scores.task.map(levels[policy]) for policy in ("random", "oracle"))
-    return scores.assign(gained=scores.score - random, possible=oracle - random)
+    gained, possible = scores.score - random, oracle - random
+    return scores.assign(gained=gained, possible=possible, normalised=gained / possible)
 
 
 def final_table(summary: pd.DataFrame, measure: str = "normalised") -> pd.DataFrame:
@@ -159,7 +161,7 @@ def room_report(
     """Markdown: the tables, the claims, the figures.
 
     Args:
-        scores: the table of scores with a column `normalised`, for snapshots at regular frame counts.
+        scores: the table of scores, for snapshots at regular frame counts.
         training: ε-greedy returns while training: agent, seed, task, frames, score.
         summary: from :func:`summary_of`.
         yardstick: set, task, policy, mean.

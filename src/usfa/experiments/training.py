@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -22,6 +23,7 @@ from usfa.experiments.metrics import MetricsLog
 from usfa.experiments.progress import interruptible, progress_bar
 from usfa.experiments.run_directory import OnExisting, RunDirectory
 from usfa.experiments.snapshots import SnapshotWriter, score_snapshots
+from usfa.files import require_space
 from usfa.learners import Learner, Precision, choose_device, choose_precision
 from usfa.records import to_json
 from usfa.tasks import candidate_set, parse_sampler, parse_tasks
@@ -117,6 +119,7 @@ def _learn(config: TrainConfig, agent: Agent, run: RunDirectory, console: Consol
     learner = Learner(agent, config.learner, config.environments, config.tasks, config.seeds, device)
     snapshots = SnapshotWriter(config.milestones, run)
     checkpoints = Checkpoints(run, learner, snapshots, config.checkpoint_every)
+    require_space(run.path, _bytes_of_run(config, learner))
     if not checkpoints.resume():
         learner.precision = _precision(config, agent, device)
     with (
@@ -142,6 +145,12 @@ def _label(label: str, config: TrainConfig) -> str:
     return f"{label}: {len(config.seeds)} runs" if len(config.seeds) > 1 else f"{label}: seed {config.seeds[0]}"
 
 
+def _bytes_of_run(config: TrainConfig, learner: Learner) -> int:
+    """What a run will take on disk: snapshots of the parameters, and three states with Adam's two moments besides."""
+    parameters = sum(x.nbytes for x in learner.parameters.values())
+    return parameters * (len(config.milestones) + 3 * 3)
+
+
 def _precision(config: TrainConfig, agent: Agent, device: torch.device) -> Precision:
     """What the configuration says; "auto" is measured on a learner of its own, which is thrown away."""
     if config.precision != "auto":
@@ -162,10 +171,15 @@ def _explained(checkpoints: Checkpoints) -> Iterator[None]:
     try:
         yield
     except Diverged as error:
-        kept = (
-            f"the state at update {checkpoints.saved_at} is kept" if checkpoints.saved_at else "nothing was saved yet"
-        )
-        raise Diverged(f"{error}; {kept}. Expected a lower learning_rate, or a clip.") from error
+        raise Diverged(f"{error}; expected a lower learning_rate, or a clip. {_kept(checkpoints)}") from error
+    except OSError as error:
+        if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+            raise
+        raise InputError(f"The disk is full; make room and go on with --resume. {_kept(checkpoints)}") from error
+
+
+def _kept(checkpoints: Checkpoints) -> str:
+    return f"The state at update {checkpoints.saved_at} is kept." if checkpoints.saved_at else "Nothing was saved yet."
 
 
 def _agent_file(config: TrainConfig, agent: Agent, scores: pd.DataFrame) -> AgentFile:

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import gymnasium as gym
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from rich.console import Console
 
-from usfa.agents import Policy
+from usfa.agents import Policy, TrainedAgent
 from usfa.environments import feature_count, make
 from usfa.environments.room import OBJECTS, RoomRules
 from usfa.environments.room.layout import wall_cells
@@ -26,7 +26,7 @@ from usfa.experiments.progress import progress_bar
 from usfa.figures.room import MapOfRoom, Pixels, compose, contact_sheet
 from usfa.files import write_atomically
 from usfa.records import from_json
-from usfa.tasks import format_task, parse_task
+from usfa.tasks import parse_task
 
 __all__ = ["Watch", "watch"]
 
@@ -39,10 +39,12 @@ class Watch:
 
     task: str
     """w: "1,-1,0,0" or "1-100"."""
-    policy: str = "oracle"
-    """random; oracle or greedy, which see the true state of the room; or a trained agent: a name or a run directory."""
+    agent: str | None = None
+    """A trained agent: a name or a run directory."""
     candidates: str | None = None
-    """The candidate set C of an agent."""
+    """The candidate set C of the agent."""
+    policy: Literal["random", "greedy", "oracle"] = "oracle"
+    """Who acts if there is no agent: random; greedy or oracle, which see the true state of the room."""
     steps: int = 300
     """Decisions to record, 15 per second; the film ends with the episode at the latest."""
     seed: int = 0
@@ -61,8 +63,15 @@ class Watch:
             raise InputError(f"seed is {self.seed}; expected 0 or more.")
         if not 42 <= self.size <= 1024:
             raise InputError(f"size is {self.size}; expected 42 to 1024 pixels.")
+        if self.candidates is not None and self.agent is None:
+            raise InputError(f"candidates is {self.candidates!r}, but there is no agent; expected one with --agent.")
         if self.out is not None and self.out.suffix not in {".gif", ".mp4"}:
             raise InputError(f"The film is to be {self.out}; expected a name that ends in .gif or .mp4.")
+
+    @property
+    def actor(self) -> str:
+        """Who acts, in a word."""
+        return self.policy if self.agent is None else self.agent
 
     def path(self, environment: str) -> Path:
         return self.out or Path("runs") / f"watch-{environment}.gif"
@@ -91,7 +100,7 @@ def watch(environment: str, request: Watch, console: Console | None = None) -> t
     writer = _Mp4() if film.suffix == ".mp4" else _Gif()
     shown: list[Pixels] = []
     every = max(1, request.steps // 12)
-    with progress_bar(f"{request.policy} in {environment}", request.steps, "frames", console) as bar:
+    with progress_bar(f"{request.actor} in {environment}", request.steps, "frames", console) as bar:
         for number, frame in enumerate(_frames(environment, request)):
             writer.add(frame)
             if number % every == 0 and len(shown) < 12:
@@ -111,33 +120,36 @@ def _frames(environment: str, request: Watch) -> Iterator[Pixels]:
         collected += scene.step()
         view, plan = scene.look(request.size)
         counts = "   ".join(f"{name} {count:g}" for name, count in zip(scene.names, collected, strict=True))
-        status = f"{request.policy}   {number + 1} steps   return {collected @ w:.1f}   collected  {counts}"
+        status = f"{request.actor}   {number + 1} steps   return {collected @ w:.1f}   collected  {counts}"
         yield compose(view, plan, [task, status], request.size)
         if scene.over:
             return
 
 
 def _scene(environment: str, request: Watch) -> tuple[_Scene, NDArray[np.float64]]:
-    arguments = {
+    given = {
         name: value.replace("/", "\n") if name == "layout" and isinstance(value, str) else value
         for name, value in request.arguments.items()
     }
+    agent = None if request.agent is None else load(request.agent)
+    # An agent sees what it was trained with; what the request says comes on top of that.
+    arguments = {**(agent.file.environment_arguments if agent is not None else {}), **given}
     if environment == "room":
         shown: dict[str, int] = {
             name: int(arguments.pop(name)) for name in ("image_size", "frame_stack") if name in arguments
         }
         rules = from_json(RoomRules, arguments, "--arguments")
         w = parse_task(request.task, rules.types)
-        return _RoomScene(request, rules, shown, w), w
-    if request.policy in STATE_POLICIES:
+        return _RoomScene(request, rules, shown, w, _policy_of(agent, request, w)), w
+    if agent is None and request.policy in STATE_POLICIES:
         raise InputError(f"The {request.policy} knows only the environment 'room'; given was {environment!r}.")
     env = make(environment, render_mode="rgb_array", **arguments)
     w = parse_task(request.task, feature_count(env))
-    return _EnvironmentScene(env, request, w), w
+    return _EnvironmentScene(env, request, w, _policy_of(agent, request, w)), w
 
 
-def _agent_policy(request: Watch, w: NDArray[np.float64]) -> Policy:
-    return load(request.policy).policy(format_task(w) if len(w) > 1 else w, request.candidates, seed=request.seed)
+def _policy_of(agent: TrainedAgent | None, request: Watch, w: NDArray[np.float64]) -> Policy | None:
+    return None if agent is None else agent.policy(w, request.candidates, seed=request.seed)
 
 
 class _RoomScene:
@@ -145,7 +157,9 @@ class _RoomScene:
 
     over = False
 
-    def __init__(self, request: Watch, rules: RoomRules, shown: dict[str, int], w: NDArray[np.float64]) -> None:
+    def __init__(
+        self, request: Watch, rules: RoomRules, shown: dict[str, int], w: NDArray[np.float64], policy: Policy | None
+    ) -> None:
         # Here and not above: they bring the compiler, which nothing else on the command line needs.
         from usfa.environments.room.batch import RoomBatch
         from usfa.environments.room.oracle import Greedy, Oracle, StatePolicy, random_policy
@@ -161,11 +175,10 @@ class _RoomScene:
             "random": lambda: random_policy(request.seed),
         }
         self._act: Callable[[], NDArray[np.int64]]
-        if request.policy in policies:
+        if policy is None:
             chosen = policies[request.policy]()
             self._act = lambda: chosen.act(self._batch.world, w)
         else:
-            policy = _agent_policy(request, w)
             self._act = lambda: np.array([policy(self._batch.observation[0])])
 
     def step(self) -> NDArray[np.float64]:
@@ -193,11 +206,11 @@ class _EnvironmentScene:
 
     over = False
 
-    def __init__(self, env: gym.Env[Any, Any], request: Watch, w: NDArray[np.float64]) -> None:
+    def __init__(self, env: gym.Env[Any, Any], request: Watch, w: NDArray[np.float64], policy: Policy | None) -> None:
         self._env = env
         self.names = tuple(getattr(env.unwrapped, "object_names", [f"φ{index + 1}" for index in range(len(w))]))
         self._rng = np.random.default_rng(request.seed)
-        self._policy = None if request.policy == "random" else _agent_policy(request, w)
+        self._policy = policy
         self._observation, self._info = env.reset(seed=request.seed)
 
     def step(self) -> NDArray[np.float64]:
