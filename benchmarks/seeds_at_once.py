@@ -14,7 +14,6 @@ from dataclasses import replace
 
 import torch
 
-from usfa.environments import make
 from usfa.experiments import TrainConfig, build_agent, preset
 from usfa.learners import Learner
 
@@ -45,9 +44,7 @@ def _train(learner: Learner) -> None:
 
 
 def _learner(config: TrainConfig, runs: int) -> Learner:
-    return Learner(
-        build_agent(config), config.learner, lambda: make(config.environment), config.tasks, tuple(range(runs))
-    )
+    return Learner(build_agent(config), config.learner, config.environments, config.tasks, tuple(range(runs)))
 
 
 def _seconds(work: Callable[[], object]) -> float:

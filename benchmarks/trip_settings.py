@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from usfa.environments import make, trip_mdp
+from usfa.environments import trip_mdp
 from usfa.evaluation import exact_scores
 from usfa.experiments import TrainConfig, build_agent, preset
 from usfa.functional import optimal_return
@@ -44,7 +44,7 @@ def _report(name: str, config: TrainConfig) -> None:
 def _gaps(config: TrainConfig) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """The mean gap of each seed over held-out policies."""
     agent = build_agent(config)
-    learner = Learner(agent, config.learner, lambda: make(config.environment), config.tasks, SEEDS)
+    learner = Learner(agent, config.learner, config.environments, config.tasks, SEEDS)
     while not learner.done:
         learner.step()
     mdp, z = trip_mdp(), np.random.default_rng(100).random((300, 2))

@@ -11,13 +11,16 @@ from usfa.trajectory import Trajectory, is_seam
 __all__ = ["squared_td", "td_errors"]
 
 
-def td_errors(psi: Tensor, greedy: Tensor, cumulant: Tensor, trajectory: Trajectory, lambda_: float) -> Tensor:
+def td_errors(
+    psi: Tensor, targets: Tensor, greedy: Tensor, cumulant: Tensor, trajectory: Trajectory, lambda_: float
+) -> Tensor:
     """G_{t-1}(z) - ψ(s_{t-1}, a_{t-1}, z) for every policy z: Eq. 5 with Watkins' Q(λ) in place of n steps.
 
     Successor features are the general case; a UVFA is D = 1 with the rewards φ·w as cumulant.
 
     Args:
-        psi: [T+1, B, N, A, D], with gradient at the source states; targets are detached here.
+        psi: [T+1, B, N, A, D], with gradient at the source states.
+        targets: the same without gradient, or that of an older network, to bootstrap from.
         greedy: [T+1, B, N], the action of each policy: argmax_b ψ(s,b,z)·z.
         cumulant: [T, B, 1 or N, D], what ψ predicts the sum of.
         trajectory: actions, discounts and episode starts.
@@ -26,7 +29,7 @@ def td_errors(psi: Tensor, greedy: Tensor, cumulant: Tensor, trajectory: Traject
     Returns: [T, B, N, D], zero at seams.
     """
     seam = is_seam(trajectory)
-    v_t = take_actions(psi[1:].detach(), greedy[1:])
+    v_t = take_actions(targets[1:], greedy[1:])
     # The action at the last state is not known here, and λ_T has no effect.
     lambda_t = watkins_lambda(lambda_, _shift(trajectory.action), greedy[1:]) * ~_shift(seam)[..., None]
     target = lambda_return(cumulant, trajectory.discount[..., None, None], v_t, lambda_t[..., None])

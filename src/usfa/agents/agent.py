@@ -102,5 +102,31 @@ class Agent(Actor):
         return values[0], core_state
 
     @abstractmethod
-    def loss(self, parameters: Parameters, trajectory: Trajectory, z: Tensor, lambda_: float) -> Tensor:
-        """The temporal-difference loss of all policies z [B, N, D] on one trajectory, a scalar."""
+    def loss(
+        self,
+        parameters: Parameters,
+        trajectory: Trajectory,
+        z: Tensor,
+        lambda_: float,
+        older: Parameters | None = None,
+    ) -> Tensor:
+        """The temporal-difference loss of all policies z [B, N, D] on one trajectory, a scalar.
+
+        Args:
+            parameters: the weights to be improved.
+            trajectory: what happened.
+            z: [B, N, D].
+            lambda_: λ of Watkins' Q(λ).
+            older: weights of a target network to bootstrap from; None bootstraps from `parameters`.
+        """
+
+    def _values_and_targets(
+        self, parameters: Parameters, trajectory: Trajectory, z: Tensor, older: Parameters | None
+    ) -> tuple[Tensor, Tensor]:
+        """[T+1, B, N, A, D] with gradient, and what to bootstrap from, without."""
+        values, _ = self.unroll(parameters, trajectory.inputs, trajectory.core_state, z)
+        if older is None:
+            return values, values.detach()
+        with torch.no_grad():
+            targets, _ = self.unroll(older, trajectory.inputs, trajectory.core_state, z)
+        return values, targets

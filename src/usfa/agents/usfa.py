@@ -28,11 +28,18 @@ class UsfaAgent(Agent):
         psi, core_state = self.step(parameters, present, z)
         return q_values(psi, w).amax(dim=-2), core_state
 
-    def loss(self, parameters: Parameters, trajectory: Trajectory, z: Tensor, lambda_: float) -> Tensor:
+    def loss(
+        self,
+        parameters: Parameters,
+        trajectory: Trajectory,
+        z: Tensor,
+        lambda_: float,
+        older: Parameters | None = None,
+    ) -> Tensor:
         """[φ + γ ψ(s',a',z) - ψ(s,a,z)]² with a' = argmax_b ψ(s',b,z)·z: Algorithm 1, lines 9-11.
 
         The box prints ψ(s,b,z) in line 10; its own comment, a' ≡ π_z(s'), says what is meant.
         """
-        psi, _ = self.unroll(parameters, trajectory.inputs, trajectory.core_state, z)
-        greedy = policy_actions(psi.detach(), z, trajectory.legal)
-        return squared_td(td_errors(psi, greedy, trajectory.phi[:, :, None], trajectory, lambda_))
+        psi, targets = self._values_and_targets(parameters, trajectory, z, older)
+        greedy = policy_actions(targets, z, trajectory.legal)
+        return squared_td(td_errors(psi, targets, greedy, trajectory.phi[:, :, None], trajectory, lambda_))

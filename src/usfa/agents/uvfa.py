@@ -29,9 +29,16 @@ class UvfaAgent(Agent):
         q, core_state = self.step(parameters, present, w[:, None])
         return q[:, 0, :, 0], core_state
 
-    def loss(self, parameters: Parameters, trajectory: Trajectory, z: Tensor, lambda_: float) -> Tensor:
+    def loss(
+        self,
+        parameters: Parameters,
+        trajectory: Trajectory,
+        z: Tensor,
+        lambda_: float,
+        older: Parameters | None = None,
+    ) -> Tensor:
         """[φ·z + γ max_b Q(s',b,z) - Q(s,a,z)]²: ordinary Q(λ) for every task z."""
-        q, _ = self.unroll(parameters, trajectory.inputs, trajectory.core_state, z)
-        greedy = greedy_actions(q.detach().squeeze(-1), trajectory.legal[:, :, None])
+        q, targets = self._values_and_targets(parameters, trajectory, z, older)
+        greedy = greedy_actions(targets.squeeze(-1), trajectory.legal[:, :, None])
         reward = torch.einsum("tbd,bnd->tbn", trajectory.phi, z)
-        return squared_td(td_errors(q, greedy, reward[..., None], trajectory, lambda_))
+        return squared_td(td_errors(q, targets, greedy, reward[..., None], trajectory, lambda_))

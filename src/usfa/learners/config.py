@@ -41,6 +41,8 @@ class LearnerConfig:
     """Step size of Adam at the start; it falls linearly to 0 over the budget."""
     clip: float | None = None
     """The longest gradient: longer ones are shortened to it; None leaves them as they are."""
+    target_every: int | None = None
+    """Updates after which a target network is renewed; None bootstraps from the network itself, as the paper does."""
     budget: int = 1000
     """How long each run trains, in the unit below."""
     budget_unit: Literal["episodes", "frames"] = "episodes"
@@ -64,5 +66,7 @@ class LearnerConfig:
             )
         if not 0 < self.learning_rate < float("inf"):
             raise InputError(f"learning_rate is {self.learning_rate}; expected a positive number.")
+        if self.target_every is not None and self.target_every < 1:
+            raise InputError(f"target_every is {self.target_every}; expected at least 1, or None.")
         if self.clip is not None and not self.clip > 0:
             raise InputError(f"clip is {self.clip}; expected a positive number, or None.")

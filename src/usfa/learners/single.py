@@ -66,6 +66,7 @@ class Learner:
         self.rngs = [stream.behaviour for stream in streams]
         self.parameters = stack_runs([agent.initial_parameters(stream.weights) for stream in streams])
         self.parameters = {name: x.to(self.device).requires_grad_() for name, x in self.parameters.items()}
+        self.older = {} if config.target_every is None else _copy(self.parameters)
         self.adam = Adam(self.parameters)
         batch = environments.batch([seed for stream in streams for seed in stream.environments], config.gamma)
         self.rollout = Rollout(agent, batch, runs, config.trajectory_length, self.device)
@@ -121,14 +122,16 @@ class Learner:
     def _update(self, trajectory: Trajectory, z: Tensor) -> tuple[Tensor, Tensor]:
         loss_of_runs = over_runs(self._loss_of_one_run, self.parameters, self.agent.batches_runs)
         with autocast(self.device, self.precision):
-            loss: Tensor = loss_of_runs(trajectory, z)
+            loss: Tensor = loss_of_runs(trajectory, z, self.older)
         gradient = flatten(torch.autograd.grad(loss.sum(), list(self.parameters.values())))
         length = clip(gradient, self.config.clip)
         self.adam.step(self.parameters, gradient, self._learning_rates())
+        if self.config.target_every is not None and self.updates % self.config.target_every == 0:
+            self.older = _copy(self.parameters)
         return loss.detach(), length
 
-    def _loss_of_one_run(self, parameters: Parameters, trajectory: Trajectory, z: Tensor) -> Tensor:
-        return self.agent.loss(parameters, trajectory, z, self.config.lambda_)
+    def _loss_of_one_run(self, parameters: Parameters, trajectory: Trajectory, z: Tensor, older: Parameters) -> Tensor:
+        return self.agent.loss(parameters, trajectory, z, self.config.lambda_, older or None)
 
     def _learning_rates(self) -> Tensor:
         remaining = np.clip(1 - self.progress / self.config.budget, 0, 1)
@@ -202,9 +205,14 @@ class Learner:
     def _tensor_groups(self) -> dict[str, dict[str, Tensor]]:
         return {
             "parameters": self.parameters,
+            "older": self.older,
             "adam": {"mean": self.adam.mean, "square": self.adam.square},
             "rollout": self.rollout.tensors(),
         }
+
+
+def _copy(parameters: Parameters) -> Parameters:
+    return {name: x.detach().clone() for name, x in parameters.items()}
 
 
 class _Streams:

@@ -1,0 +1,82 @@
+"""What makes training in the room work: the settings of room-laptop, one changed at a time, see docs/room-agents.md.
+
+    python benchmarks/room_settings.py [--frames 1000000] [--seeds 100 101 102] [--out runs/room-settings]
+
+Every setting trains a USFA with seeds that no published number uses, and is scored on the training tasks only, with
+C = M, as evaluation does. It can be stopped and called again: what is done is not done again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from rich.console import Console
+
+from usfa.environments.room.yardstick import read_yardstick
+from usfa.evaluation import read_scores, write_table
+from usfa.experiments import TrainConfig, preset
+from usfa.experiments.plan import Job, run_jobs
+from usfa.experiments.report import markdown_table
+from usfa.experiments.room_report import summary_of
+
+LEARNER: dict[str, dict[str, Any]] = {
+    "as in the preset": {},
+    "no clipping of gradients": {"clip": None},
+    "learning rate halved": {"learning_rate": 3.5e-4},
+    "learning rate doubled": {"learning_rate": 1.4e-3},
+    "half as many updates, twice as large": {"updates_per_round": 4},
+    "twice as many updates, half as large": {"updates_per_round": 16},
+    "one past round learned again": {"reuse": 1, "replay_capacity": 20, "updates_per_round": 16},
+    "target network, renewed every 100 updates": {"target_every": 100},
+    "γ = 0.95": {"gamma": 0.95},
+    "γ = 0.99": {"gamma": 0.99},
+    "λ = 0": {"lambda_": 0.0},
+}
+NETWORK: dict[str, dict[str, Any]] = {
+    "no layer normalisation": {"normalise": False},
+    "no memory": {"memory": 0},
+    "inner product instead of concatenation": {"conditioning": "inner-product"},
+    "convolutions 16 8×8/4, 32 4×4/2": {"convolutions": ((16, 8, 4), (32, 4, 2))},
+}
+
+
+def settings(frames: int) -> dict[str, TrainConfig]:
+    base = preset("room-laptop")
+    evaluation = replace(base.evaluation, tasks=("room-train",), candidates=("train",), snapshots=1)
+    base = replace(base, learner=replace(base.learner, budget=frames), evaluation=evaluation)
+    of_learner = {name: replace(base, learner=replace(base.learner, **change)) for name, change in LEARNER.items()}
+    of_network = {name: replace(base, network=replace(base.network, **change)) for name, change in NETWORK.items()}
+    return {**of_learner, **of_network, "bf16": replace(base, precision="bf16")}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--frames", type=int, default=1_000_000)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[100, 101, 102])
+    parser.add_argument("--out", type=Path, default=Path("runs/room-settings"))
+    chosen = parser.parse_args()
+    jobs = [
+        Job(name, replace(config, seeds=(seed,)), chosen.out / f"{number:02d}-seed-{seed}")
+        for seed in chosen.seeds
+        for number, (name, config) in enumerate(settings(chosen.frames).items())
+    ]
+    run_jobs(jobs, os.cpu_count() or 1, Console(stderr=True))
+    table = results(jobs)
+    write_table(chosen.out / "settings.csv", table)
+    print(markdown_table(table))
+
+
+def results(jobs: list[Job]) -> pd.DataFrame:
+    scores = pd.concat([read_scores(job.path / "scores.csv") for job in jobs], ignore_index=True)
+    summary = summary_of(scores[scores.snapshot == scores.snapshot.max()], read_yardstick())
+    whole = summary[(summary.measure == "normalised") & (summary.task == "all")]
+    return whole.rename(columns={"agent": "setting"})[["setting", "mean", "std", "low", "high", "runs"]]
+
+
+if __name__ == "__main__":
+    main()
