@@ -17,7 +17,7 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 
-from usfa.environments.room.yardstick import read_yardstick
+from usfa.environments.room.scale import read_yardstick
 from usfa.evaluation import read_scores, write_table
 from usfa.experiments import TrainConfig, preset
 from usfa.experiments.plan import Job, run_jobs

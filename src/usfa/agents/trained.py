@@ -53,6 +53,10 @@ class AgentFile:
     """Without meaning for tables."""
     training: Mapping[str, Any] = field(default_factory=dict)
     """The whole configuration that made it."""
+    command: str = ""
+    """How to train it again, for the model card."""
+    frames: int = 0
+    """Environment steps of training, the mean over seeds."""
     scores: Mapping[str, float] = field(default_factory=dict)
     """What was measured after training, for the model card."""
 
@@ -217,11 +221,12 @@ def save_agent(directory: Path, file: AgentFile, parameters: Parameters) -> None
 def _model_card(file: AgentFile) -> str:
     tasks = ", ".join(f"`{format_task(w)}`" for w in file.training_tasks)
     scores = "".join(f"| {name} | {value:.5f} |\n" for name, value in file.scores.items())
+    training = f"* Training: `{file.command}`, {file.frames:,} frames per seed\n" if file.command else ""
     return f"""# {file.kind} agent for `{file.environment}`
 
 * Training tasks M: {tasks}
 * Policies learned, D_z: `{file.policies}`; discount γ = {file.gamma:g}
-* Seeds in this file: {", ".join(str(seed) for seed in file.seeds)}; made by usfa {__version__}
+{training}* Seeds in this file: {", ".join(str(seed) for seed in file.seeds)}; made by usfa {__version__}
 * Use: `usfa.load(PATH).policy(task={list(file.training_tasks[0])})`. The weights are safetensors, nothing is unpickled.
 
 | after training | mean over seeds and tasks |

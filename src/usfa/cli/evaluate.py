@@ -9,6 +9,7 @@ import tyro
 from rich.console import Console
 
 from usfa.cli.terminal import parse, table_of
+from usfa.environments.room.scale import is_standard_room, measured, read_yardstick
 from usfa.errors import InputError
 from usfa.evaluation import evaluate
 from usfa.experiments import load
@@ -22,6 +23,7 @@ class Evaluate:
 
     Examples:
       usfa evaluate trip --task 0.7,0.7
+      usfa evaluate room --task room-hard --candidates train task
       usfa evaluate runs/trip-usfa --task 1,-0.5 11 --candidates task train train+task sample:5 "1,0;0.5,0.5"
       usfa evaluate runs/trip-usfa --task trip-directions --seed 3
     """
@@ -64,6 +66,8 @@ def run(words: list[str]) -> None:
         for task in command.task
     ]
     table = pd.concat(tables, ignore_index=True)
+    if is_standard_room(agent.file.environment, agent.file.environment_arguments):
+        table = measured(table, read_yardstick())
     if command.csv:
         print(table.to_csv(index=False), end="")
         return

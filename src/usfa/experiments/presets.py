@@ -9,7 +9,7 @@ from usfa.experiments.config import EvaluationConfig, TrainConfig
 from usfa.learners import LearnerConfig
 from usfa.networks import MNIH_2015, NetworkConfig
 
-__all__ = ["PRESETS", "preset"]
+__all__ = ["PRESETS", "command_for", "preset"]
 
 _TRIP = TrainConfig(
     environment="trip",
@@ -144,3 +144,11 @@ def preset(name: str) -> TrainConfig:
     if name not in PRESETS:
         raise unknown_name("preset", name, PRESETS)
     return PRESETS[name][0]
+
+
+def command_for(config: TrainConfig) -> str:
+    """How to train this again: by its preset if that is all, else by the configuration itself."""
+    for name, (found, _) in PRESETS.items():
+        if replace(found, seeds=config.seeds) == config:
+            return f"usfa train {name} --seeds {' '.join(map(str, config.seeds))}"
+    return "usfa train config.json"

@@ -12,7 +12,7 @@ from typing import Literal
 import pandas as pd
 from rich.console import Console
 
-from usfa.environments.room.yardstick import read_yardstick
+from usfa.environments.room.scale import read_yardstick
 from usfa.errors import InputError, unknown_name
 from usfa.evaluation import read_scores, write_table
 from usfa.experiments.config import TrainConfig

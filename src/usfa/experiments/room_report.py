@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from usfa.environments.room.scale import measured
 from usfa.evaluation import bootstrap_interval, summarise
 from usfa.experiments.config import TrainConfig
 from usfa.experiments.report import Claim, Verdict, claims_section, markdown_table, verdict
@@ -64,10 +65,8 @@ def _whole_sets(scores: pd.DataFrame, yardstick: pd.DataFrame) -> pd.DataFrame:
 
 def _measured(scores: pd.DataFrame, yardstick: pd.DataFrame) -> pd.DataFrame:
     """Scores with what was gained over the random policy, what the oracle gains, and the share."""
-    levels = yardstick.drop_duplicates(["task", "policy"]).pivot(index="task", columns="policy", values="mean")
-    random, oracle = (scores.task.map(levels[policy]) for policy in ("random", "oracle"))
-    gained, possible = scores.score - random, oracle - random
-    return scores.assign(gained=gained, possible=possible, normalised=gained / possible)
+    table = measured(scores, yardstick)
+    return table.assign(gained=table.score - table.random, possible=table.oracle - table.random)
 
 
 def final_table(summary: pd.DataFrame, measure: str = "normalised") -> pd.DataFrame:

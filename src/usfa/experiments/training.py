@@ -20,6 +20,7 @@ from usfa.evaluation import exact_mdp, write_table
 from usfa.experiments.checkpoints import Checkpoints
 from usfa.experiments.config import TrainConfig
 from usfa.experiments.metrics import MetricsLog
+from usfa.experiments.presets import command_for
 from usfa.experiments.progress import interruptible, progress_bar
 from usfa.experiments.run_directory import OnExisting, RunDirectory
 from usfa.experiments.snapshots import SnapshotWriter, score_snapshots
@@ -194,6 +195,8 @@ def _agent_file(config: TrainConfig, agent: Agent, scores: pd.DataFrame) -> Agen
         policies=config.learner.policies,
         seeds=config.seeds,
         training=to_json(config),
+        command=command_for(config),
+        frames=int(scores.frames.max()),
         scores=_final_means(scores),
     )
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
-from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -20,11 +19,12 @@ from numpy.typing import ArrayLike, NDArray
 from usfa.environments.room.batch import RoomBatch
 from usfa.environments.room.oracle import Greedy, Oracle, StatePolicy, random_policy
 from usfa.environments.room.rules import RoomRules
+from usfa.environments.room.scale import YARDSTICK
 from usfa.errors import InputError
 from usfa.files import write_atomically
 from usfa.tasks import format_task, task_set
 
-__all__ = ["SETS", "main", "read_yardstick", "returns", "yardstick"]
+__all__ = ["SETS", "main", "returns", "yardstick"]
 
 SETS = ("room-train", "room-train-large", "room-easy", "room-hard")
 _FIRST_SEED = 1_000_000  # rooms that nobody trains in
@@ -38,15 +38,6 @@ def returns(policy: StatePolicy, w: ArrayLike, rules: RoomRules, seeds: Iterable
         batch.move(policy.act(batch.world, w))
     collected: NDArray[np.float64] = batch.world.collected @ np.asarray(w, np.float64)
     return collected
-
-
-def read_yardstick() -> pd.DataFrame:
-    """The table that comes with the package: set, task, policy, mean, low, high, episodes."""
-    return pd.read_csv(_shipped(), dtype={"task": str})
-
-
-def _shipped() -> Path:
-    return Path(str(resources.files("usfa") / "shipped" / "room-yardstick.csv"))
 
 
 def yardstick(episodes: int, rules: RoomRules | None = None) -> pd.DataFrame:
@@ -102,7 +93,7 @@ def as_markdown(table: pd.DataFrame) -> str:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--episodes", type=int, default=50)
-    parser.add_argument("--csv", type=Path, default=_shipped())
+    parser.add_argument("--csv", type=Path, default=YARDSTICK)
     parser.add_argument("--markdown", type=Path, default=Path("docs/results/room/yardstick.md"))
     chosen = parser.parse_args(arguments)
     table = yardstick(chosen.episodes)

@@ -1,0 +1,34 @@
+"""The scale for scores in the room: 0 is the random policy, 1 the oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+
+import pandas as pd
+
+__all__ = ["YARDSTICK", "is_standard_room", "measured", "read_yardstick"]
+
+YARDSTICK = Path(str(resources.files("usfa") / "shipped" / "room-yardstick.csv"))
+"""What `python -m usfa.environments.room.yardstick` measured."""
+
+
+def read_yardstick() -> pd.DataFrame:
+    """The table that comes with the package: set, task, policy, mean, low, high, episodes."""
+    return pd.read_csv(YARDSTICK, dtype={"task": str})
+
+
+def measured(scores: pd.DataFrame, yardstick: pd.DataFrame) -> pd.DataFrame:
+    """Scores (columns task, score) beside the yardstick: random, oracle, and normalised so that those are 0 and 1.
+
+    NaN for tasks that the yardstick does not have.
+    """
+    levels = yardstick.drop_duplicates(["task", "policy"]).pivot(index="task", columns="policy", values="mean")
+    random, oracle = (scores.task.map(levels[policy]) for policy in ("random", "oracle"))
+    return scores.assign(random=random, oracle=oracle, normalised=(scores.score - random) / (oracle - random))
+
+
+def is_standard_room(environment: str, arguments: Mapping[str, object]) -> bool:
+    """Whether these are the rules of the paper's room, whatever the picture: then the yardstick applies."""
+    return environment == "room" and not arguments.keys() - {"image_size", "frame_stack"}
