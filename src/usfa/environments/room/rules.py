@@ -7,17 +7,7 @@ from dataclasses import dataclass
 
 from usfa.errors import InputError
 
-__all__ = [
-    "ACTIONS",
-    "EYE",
-    "FIELD_OF_VIEW",
-    "OBJECTS",
-    "SUBSTEPS",
-    "Action",
-    "ObjectType",
-    "RoomRules",
-    "is_standard_room",
-]
+__all__ = ["ACTIONS", "EYE", "FIELD_OF_VIEW", "OBJECTS", "SUBSTEPS", "Action", "ObjectType", "RoomRules"]
 
 
 SUBSTEPS = 4  # frames of 1/60 s that a decision is held for
