@@ -145,17 +145,20 @@ class _Plan:
         self.w = np.concatenate(tasks)
 
     def score(self, agent: Agent, parameters: Parameters) -> Scores:
-        # One stream per seed, the same at every snapshot: sampled candidates do not add noise along the curve.
         rngs = [np.random.default_rng([seed, 1]) for seed in self.config.seeds]
-        z = np.stack([self._policies(rng) for rng in rngs])
+        z = np.stack([self._policies(seed) for seed in self.config.seeds])
         protocol = Protocol(self.config.evaluation.episodes, self.config.evaluation.epsilon)
         return score(agent, parameters, self.config.environments, self.w, z, rngs, protocol)
 
-    def _policies(self, rng: np.random.Generator) -> NDArray[np.float64]:
-        """The candidate sets of all rows, [K, N, D]."""
+    def _policies(self, seed: int) -> NDArray[np.float64]:
+        """The candidate sets of all rows, [K, N, D].
+
+        One stream per seed, the same at every snapshot: sampled candidates do not add noise along the curve.
+        """
         sampler = parse_sampler(self.config.learner.policies, self.config.tasks)
         sets = [
-            candidate_set(part.candidates, self.w[part.rows], self.config.tasks, sampler, rng) for part in self.parts
+            candidate_set(name, self.w[rows], self.config.tasks, sampler, np.random.default_rng([seed, 1]))
+            for _, name, rows in self.parts
         ]
         largest = max(z.shape[-2] for z in sets)
         return np.concatenate([_filled_up(z, largest) for z in sets])
