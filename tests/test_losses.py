@@ -29,19 +29,19 @@ def trajectory_of(action, phi, discount, first):
 
 
 def random_case(rng, steps=6, batch=2, policies=3, features=2, per_policy=False):
-    """ψ, greedy actions, cumulant and a trajectory with terminations, seams and exploration."""
-    psi = rng.standard_normal((steps + 1, batch, policies, A, features))
+    """ψ, targets, greedy actions, cumulant and a trajectory with terminations, seams and exploration."""
+    psi, targets = rng.standard_normal((2, steps + 1, batch, policies, A, features))
     greedy = rng.integers(A, size=(steps + 1, batch, policies))
     action = np.where(rng.random((steps, batch)) < 0.6, greedy[:-1, :, 0], rng.integers(A, size=(steps, batch)))
     discount = GAMMA * (rng.random((steps, batch)) > 0.2)
     first = np.concatenate([np.ones((1, batch), bool), (discount == 0) | (rng.random((steps, batch)) < 0.2)])
     cumulant = rng.standard_normal((steps, batch, policies if per_policy else 1, features))
-    tensors = [torch.from_numpy(x) for x in (psi, greedy, cumulant, action, discount, first)]
-    psi, greedy, cumulant, action, discount, first = tensors
-    return psi, greedy, cumulant, trajectory_of(action, cumulant[:, :, 0], discount, first)
+    tensors = [torch.from_numpy(x) for x in (psi, targets, greedy, cumulant, action, discount, first)]
+    psi, targets, greedy, cumulant, action, discount, first = tensors
+    return psi, targets, greedy, cumulant, trajectory_of(action, cumulant[:, :, 0], discount, first)
 
 
-def slow_error(psi, greedy, cumulant, trajectory, lambda_, t, b, n):
+def slow_error(psi, targets, greedy, cumulant, trajectory, lambda_, t, b, n):
     """The definition, forwards: n-step returns, as far as the behaviour follows π_z without a seam."""
     steps = len(trajectory.action)
 
@@ -57,7 +57,7 @@ def slow_error(psi, greedy, cumulant, trajectory, lambda_, t, b, n):
         own = greedy[s, b, n]
         summed = summed + survival * cumulant[k, b, of_policy]
         survival = survival * trajectory.discount[k, b]
-        n_step = summed + survival * psi[s, b, n, own]
+        n_step = summed + survival * targets[s, b, n, own]
         if s == steps or trajectory.action[s, b] != own or seam(s):
             target = target + reach * n_step
             break
@@ -81,14 +81,14 @@ def test_greedy_action_of_the_next_state_bootstraps():
     phi = torch.full((1, 1, 1), 5.0, dtype=torch.float64)
     discount = torch.full((1, 1), 0.5, dtype=torch.float64)
     trajectory = trajectory_of(torch.tensor([[0]]), phi, discount, torch.tensor([[True], [False]]))
-    error = td_errors(psi, greedy, phi[:, :, None], trajectory, 0.5)
+    error = td_errors(psi, psi, greedy, phi[:, :, None], trajectory, 0.5)
     assert error.item() == 5 + 0.5 * 2 - 10
 
 
 def test_gradient_flows_only_through_the_taken_action():
-    psi, greedy, cumulant, trajectory = random_case(np.random.default_rng(0))
+    psi, targets, greedy, cumulant, trajectory = random_case(np.random.default_rng(0))
     psi.requires_grad_()
-    td_errors(psi, greedy, cumulant, trajectory, 0.5).sum().backward()
+    td_errors(psi, targets, greedy, cumulant, trajectory, 0.5).sum().backward()
     expected = torch.zeros_like(psi)
     for t, b in np.ndindex(*trajectory.action.shape):
         if not is_seam(trajectory)[t, b]:
@@ -106,14 +106,15 @@ def test_seam_is_a_first_observation_without_termination():
 
 def test_truncation_bootstraps_and_nothing_crosses_its_seam():
     """s0 → s1 (cut off by the clock) ⇢ s2 (opens another episode) → s3."""
-    psi, greedy, cumulant, trajectory = random_case(np.random.default_rng(1), steps=3, batch=1, policies=1)
+    case = random_case(np.random.default_rng(1), steps=3, batch=1, policies=1)
+    psi, targets, greedy, cumulant, trajectory = case
     trajectory = trajectory._replace(
         action=greedy[:-1, :, 0],
         discount=torch.full((3, 1), GAMMA, dtype=torch.float64),
         first=torch.tensor([[True], [False], [True], [False]]),
     )
-    errors = td_errors(psi, greedy, cumulant, trajectory, 1.0)
-    bootstrap = cumulant[0, 0, 0] + GAMMA * psi[1, 0, 0, greedy[1, 0, 0]]
+    errors = td_errors(psi, targets, greedy, cumulant, trajectory, 1.0)
+    bootstrap = cumulant[0, 0, 0] + GAMMA * targets[1, 0, 0, greedy[1, 0, 0]]
     torch.testing.assert_close(errors[0, 0, 0], bootstrap - psi[0, 0, 0, greedy[0, 0, 0]])
     assert errors[1].eq(0).all()
     assert errors[2].ne(0).all()

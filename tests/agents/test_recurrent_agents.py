@@ -15,7 +15,12 @@ SPEC = AgentSpec(ObservationSpec((S,)), A, D)
 NETWORK = NetworkConfig(memory=8, trunk=(16,), embedding=(8,), head=(16,), normalise=True)
 IMAGES = AgentSpec(ObservationSpec((12, 12, 3)), A, D)
 FROM_PIXELS = NetworkConfig(((4, 4, 2),), memory=8, trunk=(16,), embedding=(8,), head=(16,), normalise=True)
-AGENTS = [("usfa", SPEC, NETWORK), ("uvfa", SPEC, NETWORK), ("usfa", IMAGES, FROM_PIXELS), ("uvfa", IMAGES, FROM_PIXELS)]
+AGENTS = [
+    ("usfa", SPEC, NETWORK),
+    ("uvfa", SPEC, NETWORK),
+    ("usfa", IMAGES, FROM_PIXELS),
+    ("uvfa", IMAGES, FROM_PIXELS),
+]
 EVERY_AGENT = pytest.mark.parametrize(
     ("kind", "spec", "network"), AGENTS, ids=["usfa", "uvfa", "usfa from pixels", "uvfa from pixels"]
 )
@@ -67,20 +72,24 @@ def slow_values(agent, parameters, trajectory, b, z):
     return values
 
 
-def slow_loss(agent, parameters, trajectory, z, kind):
-    """½ Σ (G - ψ)² for every t, b and z: Watkins' Q(λ), bootstrapped at the end, nothing across seams."""
+def slow_loss(agent, parameters, trajectory, z, kind, older):
+    """½ Σ (G - ψ)² for every t, b and z: Watkins' Q(λ), bootstrapped at the end, nothing across seams.
+
+    The older network, where there is one, says what its policies would have done and what that is worth.
+    """
     total = 0.0
     for b, n in np.ndindex(B, N):
         policy = z[b, n]
         values = slow_values(agent, parameters, trajectory, b, policy)
+        targets = [x.detach() for x in slow_values(agent, older or parameters, trajectory, b, policy)]
         greedy = []
         for t in range(T + 1):
-            q = (values[t] @ policy if kind == "usfa" else values[t][:, 0]).tolist()
+            q = (targets[t] @ policy if kind == "usfa" else targets[t][:, 0]).tolist()
             greedy.append(max(np.flatnonzero(trajectory.legal[t, b]), key=q.__getitem__))
-        g = values[T][greedy[T]].detach()
+        g = targets[T][greedy[T]]
         for t in reversed(range(T)):
             seam = bool(trajectory.first[t + 1, b]) and float(trajectory.discount[t, b]) > 0
-            v = values[t + 1][greedy[t + 1]].detach()
+            v = targets[t + 1][greedy[t + 1]]
             followed = t + 1 < T and int(trajectory.action[t + 1, b]) == greedy[t + 1]
             crosses = t + 1 < T and bool(trajectory.first[t + 2, b]) and float(trajectory.discount[t + 1, b]) > 0
             trace = LAMBDA if followed and not crosses else 0.0
@@ -95,13 +104,16 @@ def slow_loss(agent, parameters, trajectory, z, kind):
 
 @EVERY_AGENT
 @pytest.mark.parametrize("seed", range(4))
-def test_loss_and_its_gradient_are_the_literal_ones(kind, spec, network, seed):
+@pytest.mark.parametrize("with_older", [False, True])
+def test_loss_and_its_gradient_are_the_literal_ones(kind, spec, network, seed, with_older):
     rng = np.random.default_rng(seed)
     agent, parameters = agent_and_parameters(kind, spec, network)
+    older = {name: x.detach() + drawn(rng, *x.shape) / 4 for name, x in parameters.items()} if with_older else None
     trajectory, z = drawn_trajectory(rng, spec), drawn(rng, B, N, D)
     assert is_seam(trajectory).any()
     assert (trajectory.discount == 0).any()
-    loss, expected = agent.loss(parameters, trajectory, z, LAMBDA), slow_loss(agent, parameters, trajectory, z, kind)
+    loss = agent.loss(parameters, trajectory, z, LAMBDA, older)
+    expected = slow_loss(agent, parameters, trajectory, z, kind, older)
     torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-5)
     found, wanted = (torch.autograd.grad(x, list(parameters.values())) for x in (loss, expected))
     for name, one, two in zip(parameters, found, wanted, strict=True):

@@ -1,11 +1,13 @@
+import itertools
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-from fake_environments import SavableWalk, Walk
+from fake_environments import SavableWalk, Scripted, Walk
 from usfa.agents import AgentSpec, make_agent
 from usfa.environments import EnvironmentSource, ObservationSpec, OneState, Trip, action_count, feature_count
 from usfa.errors import Diverged, InputError
@@ -14,6 +16,7 @@ from usfa.functional import optimal_return
 from usfa.learners import Learner, LearnerConfig
 from usfa.networks import NetworkConfig
 from usfa.tasks import task_set
+from usfa.trajectory import Trajectory
 
 NETWORK = NetworkConfig(trunk=(16,), embedding=(8, 8), head=(16,))
 ALGORITHM_1 = LearnerConfig(policies="box:0,1", policies_per_step=5, gamma=1.0, epsilon=0.3, budget=50)
@@ -22,7 +25,12 @@ CONFIGS = {
     "reuse": replace(ALGORITHM_1, reuse=3, replay_capacity=7),
     "frames": replace(ALGORITHM_1, budget_unit="frames", budget=80),
     "long trajectories": replace(ALGORITHM_1, trajectory_length=3, environments=2, reuse=2, budget=120),
+    "fixed tasks": replace(
+        ALGORITHM_1, environments=4, tasks="fixed", trajectory_length=2, updates_per_round=2, clip=0.1
+    ),
+    "target network": replace(ALGORITHM_1, target_every=4),
 }
+RECURRENT = NetworkConfig(memory=8, trunk=(16,), embedding=(8, 8), head=(16,), normalise=True)
 
 
 def learner_for(make_environment, tasks, config, seeds, kind="usfa", network=NETWORK):
@@ -35,8 +43,8 @@ def trip_learner(config, seeds=(1, 3, 5), kind="usfa"):
     return learner_for(Trip, task_set("trip-train"), config, seeds, kind)
 
 
-def walk_learner(make_environment, config, seeds=(0, 1)):
-    return learner_for(make_environment, np.eye(2), config, seeds)
+def walk_learner(make_environment, config, seeds=(0, 1), network=NETWORK):
+    return learner_for(make_environment, np.eye(2), config, seeds, network=network)
 
 
 def steps(learner, count):
@@ -124,20 +132,22 @@ def test_a_resumed_run_goes_on_to_the_bit(config, kind):
     resumed.load_state(*state)
     found = steps(resumed, 12)
     assert_same(learner, resumed)
-    assert resumed.updates == 23
+    assert resumed.rounds == 23
+    assert resumed.updates == 23 * config.updates_per_round
     for one, two in zip(expected, found, strict=True):
         assert np.array_equal(one.loss, two.loss)
         assert np.array_equal(one.episode_phi, two.episode_phi)
 
 
 @pytest.mark.parametrize("make_environment", [Walk, SavableWalk])
-def test_resume_with_truncation_in_any_environment(make_environment):
+@pytest.mark.parametrize("network", [NETWORK, RECURRENT], ids=["without memory", "with memory"])
+def test_resume_with_truncation_in_any_environment(make_environment, network):
     config = replace(CONFIGS["long trajectories"], gamma=0.9)
-    learner = walk_learner(make_environment, config)
+    learner = walk_learner(make_environment, config, network=network)
     steps(learner, 4)
     state = saved(learner)
     steps(learner, 6)
-    resumed = walk_learner(make_environment, config)
+    resumed = walk_learner(make_environment, config, network=network)
     resumed.load_state(*state)
     steps(resumed, 6)
     assert_same(learner, resumed)
@@ -178,6 +188,23 @@ def test_steps_of_every_environment_are_counted():
     assert sum(len(update.episode_phi) for update in found) == learner.episodes.sum()
 
 
+def test_episodes_are_told_with_their_environment():
+    """Each environment pays its own number when its episode of two steps ends."""
+    numbers = itertools.count(-1)  # the first is only looked at
+
+    def create():
+        return Scripted([[([0, 0], ""), ([next(numbers), 1], "terminated")]])
+
+    config = replace(ALGORITHM_1, environments=3, trajectory_length=5)
+    learner = learner_for(create, np.eye(2), config, (0, 1))
+    for update in steps(learner, 4):
+        assert update.episode_phi[:, 0].tolist() == update.episode_environment.tolist()
+        assert set(update.episode_environment.tolist()) == set(range(6))
+
+
+# --- what goes wrong ---
+
+
 def test_a_loss_that_is_no_number_is_named_with_its_seed():
     learner = trip_learner(ALGORITHM_1, (1, 3))
     with torch.no_grad():
@@ -186,12 +213,38 @@ def test_a_loss_that_is_no_number_is_named_with_its_seed():
         learner.step()
 
 
+def test_a_loss_that_explodes_is_named_with_its_seed_and_update():
+    learner = trip_learner(replace(ALGORITHM_1, learning_rate=10.0), (1, 3))
+    with pytest.raises(Diverged) as error:
+        steps(learner, 1000)
+    seed, loss, updates = re.fullmatch(r"The loss of seed (\d) is (\S+) after (\d+) updates", str(error.value)).groups()
+    assert seed in "13"
+    assert float(loss) > 1e6
+    assert int(updates) == learner.updates
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+def test_parameters_that_are_not_finite_are_not_worth_keeping(bad):
+    learner = trip_learner(ALGORITHM_1, (1, 3))
+    steps(learner, 2)
+    learner.check_parameters()
+    with torch.no_grad():
+        learner.parameters["embedding.0.weight"][1, 0, 0] = bad
+    with pytest.raises(Diverged, match=r"^The parameter embedding\.0\.weight is not finite after 2 updates$"):
+        learner.check_parameters()
+
+
 @pytest.mark.parametrize(
     ("setting", "sentence"),
     [
         ({"policies_per_step": 0}, "policies_per_step is 0; expected at least 1."),
         ({"environments": 0}, "environments is 0; expected at least 1."),
         ({"trajectory_length": 0}, "trajectory_length is 0; expected at least 1."),
+        ({"updates_per_round": 0}, "updates_per_round is 0; expected at least 1."),
+        (
+            {"environments": 6, "updates_per_round": 4},
+            "updates_per_round is 4; expected a divisor of 6, the number of environments.",
+        ),
         ({"budget": -1}, "budget is -1; expected at least 1."),
         ({"lambda_": 1.5}, "lambda_ is 1.5; expected a number from 0 to 1."),
         ({"epsilon": float("nan")}, "epsilon is nan; expected a number from 0 to 1."),
@@ -200,12 +253,157 @@ def test_a_loss_that_is_no_number_is_named_with_its_seed():
         ({"replay_capacity": 0}, "reuse is 0 of 0 trajectories; expected 0 or more of 1."),
         ({"learning_rate": 0.0}, "learning_rate is 0.0; expected a positive number."),
         ({"learning_rate": float("inf")}, "learning_rate is inf; expected a positive number."),
+        ({"clip": 0.0}, "clip is 0.0; expected a positive number, or None."),
+        ({"clip": float("nan")}, "clip is nan; expected a positive number, or None."),
+        ({"target_every": 0}, "target_every is 0; expected at least 1, or None."),
     ],
 )
 def test_settings_that_cannot_be(setting, sentence):
     with pytest.raises(InputError) as error:
         LearnerConfig(**setting)
     assert str(error.value) == sentence
+
+
+# --- tasks and updates ---
+
+
+def collected(learner, monkeypatch):
+    """A list that grows with what every round collects: trajectory and policies, copied."""
+    found, collect = [], learner.rollout.collect
+
+    def watched(parameters, w, z, epsilon, rngs):
+        done = collect(parameters, w, z, epsilon, rngs)
+        copied = Trajectory(
+            *(x.clone() for x in done.trajectory[:-1]), tuple(x.clone() for x in done.trajectory.core_state)
+        )
+        found.append((copied, z.clone()))
+        return done
+
+    monkeypatch.setattr(learner.rollout, "collect", watched)
+    return found
+
+
+def test_fixed_tasks_are_dealt_out_in_turn(monkeypatch):
+    tasks = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.5]])
+    config = replace(ALGORITHM_1, tasks="fixed", environments=6, policies="task", policies_per_step=1)
+    learner = learner_for(Trip, tasks, config, (0, 1))
+    found = collected(learner, monkeypatch)
+    steps(learner, 3)
+    expected = [[tasks[index % 3].tolist() for index in range(6)]] * 2
+    for trajectory, z in found:
+        assert trajectory.w.tolist() == expected
+        assert z[:, :, 0].tolist() == expected
+
+
+def test_other_tasks_are_drawn_for_every_trajectory(monkeypatch):
+    learner = learner_for(Trip, np.eye(2), replace(ALGORITHM_1, environments=2), (0, 1))
+    found = collected(learner, monkeypatch)
+    steps(learner, 200)
+    first = torch.stack([trajectory.w[..., 0] for trajectory, _ in found])  # [200, R, B], 1 for the first task
+    assert set(first.flatten().tolist()) == {0.0, 1.0}
+    assert ((first.mean(dim=0) - 0.5).abs() < 5 * 0.5 / 200**0.5).all()
+    assert len(np.unique(first.flatten(1).T.numpy(), axis=0)) == 4  # every environment by itself
+
+
+@pytest.mark.parametrize("environments", [1, 2, 4, 5])
+def test_fixed_tasks_want_as_many_environments_each(environments):
+    tasks = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.5]])
+    with pytest.raises(InputError) as error:
+        learner_for(Trip, tasks, replace(ALGORITHM_1, tasks="fixed", environments=environments), (0,))
+    expected = f"environments is {environments}; expected a multiple of 3, so that every training task has as many."
+    assert str(error.value) == expected
+
+
+def of_run(trajectory, run, environments):
+    """One run and some of its environments."""
+    timed = {
+        name: x[run][:, environments] for name, x in trajectory._asdict().items() if name not in {"w", "core_state"}
+    }
+    memory = tuple(x[run][environments] for x in trajectory.core_state)
+    return Trajectory(**timed, w=trajectory.w[run][environments], core_state=memory)
+
+
+@pytest.mark.parametrize("network", [NETWORK, RECURRENT], ids=["without memory", "with memory"])
+@pytest.mark.parametrize("clip", [None, 0.05])
+def test_a_round_is_an_update_of_adam_on_every_part(monkeypatch, network, clip):
+    """The literal loop: torch's Adam on the first two environments, then on the others, for each run by itself."""
+    config = LearnerConfig(
+        *("box:0,1", 3),
+        environments=4,
+        trajectory_length=5,
+        updates_per_round=2,
+        clip=clip,
+        budget=100,
+        budget_unit="frames",
+    )
+    learner = walk_learner(SavableWalk, config, network=network)
+    runs = [
+        {name: x[run].detach().clone().requires_grad_() for name, x in learner.parameters.items()} for run in (0, 1)
+    ]
+    optimisers = [torch.optim.Adam(run.values(), lr=1.0) for run in runs]
+    found = collected(learner, monkeypatch)
+    for before in (0, 20):
+        update = learner.step()
+        trajectory, z = found[-1]
+        rate = config.learning_rate * (1 - before / 100)  # frames; the first two episodes have no seam yet
+        for run, optimiser in enumerate(optimisers):
+            losses, lengths = [], []
+            for part in (slice(0, 2), slice(2, 4)):
+                loss = learner.agent.loss(runs[run], of_run(trajectory, run, part), z[run, part], config.lambda_)
+                gradients = torch.autograd.grad(loss, list(runs[run].values()))
+                length = sum(x.square().sum() for x in gradients).sqrt()
+                scale = 1.0 if clip is None or length <= clip else clip / length
+                for x, gradient in zip(runs[run].values(), gradients, strict=True):
+                    x.grad = gradient * scale
+                optimiser.param_groups[0]["lr"] = rate
+                optimiser.step()
+                losses.append(float(loss.detach()))
+                lengths.append(float(length))
+            assert update.loss[run] == pytest.approx(np.mean(losses), rel=1e-4)
+            assert update.gradient[run] == pytest.approx(np.mean(lengths), rel=1e-4)
+            assert (np.mean(lengths) > 0.05) or clip is None
+    assert (learner.updates, learner.rounds) == (4, 2)
+    for name, x in learner.parameters.items():
+        for run in (0, 1):
+            torch.testing.assert_close(x[run], runs[run][name], rtol=1e-4, atol=1e-5)
+
+
+def test_a_target_network_is_renewed_every_few_updates():
+    config = replace(ALGORITHM_1, target_every=3, environments=2, updates_per_round=2)
+    learner = trip_learner(config)
+    expected = {name: x.detach().clone() for name, x in learner.parameters.items()}
+    renewed = 0
+    for _ in range(6):
+        learner.step()
+        assert learner.older.keys() == expected.keys()
+        if any(not torch.equal(x, expected[name]) for name, x in learner.older.items()):
+            renewed += 1
+            expected = {name: x.clone() for name, x in learner.older.items()}
+    assert renewed == 4  # at updates 3, 6, 9 and 12
+
+
+def test_renewing_after_every_update_is_no_target_network():
+    plain, renewed = trip_learner(ALGORITHM_1), trip_learner(replace(ALGORITHM_1, target_every=1))
+    for learner in (plain, renewed):
+        steps(learner, 15)
+    for name, x in plain.parameters.items():
+        torch.testing.assert_close(x, renewed.parameters[name])
+
+
+def test_bf16_is_for_the_products_only():
+    """Parameters, losses and what they are made from stay in fp32; the numbers are close, and not the same."""
+    config = replace(ALGORITHM_1, environments=2, trajectory_length=3, epsilon=1.0)
+    learners = {precision: trip_learner(config) for precision in ("fp32", "bf16")}
+    found = {}
+    for precision, learner in learners.items():
+        learner.precision = precision
+        found[precision] = learner.step().loss
+        assert {x.dtype for x in learner.parameters.values()} == {torch.float32}
+    assert not np.array_equal(found["fp32"], found["bf16"])
+    np.testing.assert_allclose(found["fp32"], found["bf16"], rtol=0.05)
+    tensors, values = saved(learners["bf16"])
+    learners["fp32"].load_state(tensors, values)
+    assert learners["fp32"].precision == "bf16"
 
 
 # --- learning in seconds ---

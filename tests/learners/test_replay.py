@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from usfa.learners.replay import Replay, join
+from usfa.errors import InputError
+from usfa.learners.replay import Replay, join, part
 from usfa.trajectory import Trajectory
 
 R, T, B, A, D = 2, 3, 2, 4, 2
@@ -98,3 +99,29 @@ def test_state_goes_on_the_same():
         both.add(numbered(6))
     for one, two in zip(replay.sample(9, rngs())[:-1], other.sample(9, rngs())[:-1], strict=True):
         assert torch.equal(one, two)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 6])
+def test_parts_hold_every_environment_once(parts):
+    """In their order, all fields of one together, and without copying."""
+    whole = join(join(numbered(1, batch=2), numbered(2, batch=3)), numbered(3, batch=1))
+    pieces = [part(whole, index, parts) for index in range(parts)]
+    for name, axis in {"observation": 2, "previous_action": 2, "legal": 2, "first": 2, "action": 2, "w": 1}.items():
+        found = [getattr(piece, name) for piece in pieces]
+        assert {x.shape[axis] for x in found} == {6 // parts}
+        assert torch.equal(torch.cat(found, dim=axis), getattr(whole, name))
+        assert found[-1].untyped_storage().data_ptr() == getattr(whole, name).untyped_storage().data_ptr()
+    for name in ("phi", "discount"):
+        assert torch.equal(torch.cat([getattr(piece, name) for piece in pieces], dim=2), getattr(whole, name))
+    assert torch.equal(torch.cat([piece.core_state[0] for piece in pieces], dim=1), whole.core_state[0])
+
+
+def test_more_than_fits_into_memory_is_refused_at_the_first_trajectory():
+    trajectory = numbered(1)
+    size = sum(x.nbytes for x in trajectory[:-1]) + trajectory.core_state[0].nbytes
+    capacity = 17 * 2**30 // size
+    with pytest.raises(InputError) as error:
+        Replay(capacity).add(trajectory)
+    assert str(error.value) == (
+        f"replay_capacity is {capacity} trajectories, which take 17 GiB; expected at most 16 GiB."
+    )

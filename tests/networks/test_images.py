@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.func import functional_call
 
 from usfa.errors import InputError
 from usfa.networks import MNIH_2015, NetworkConfig, UniversalNetwork, initial_parameters
@@ -26,8 +25,8 @@ def literal(layers, shape, parameters):
     modules, channels = [], shape[-1]
     for number, (outputs, kernel, stride) in enumerate(layers):
         layer = nn.Conv2d(channels, outputs, kernel, stride).requires_grad_(False)
-        layer.weight.copy_(parameters[f"layers.{number}.weight"])
-        layer.bias.copy_(parameters[f"layers.{number}.bias"])
+        layer.weight.copy_(parameters[f"convolutions.{number}.weight"])
+        layer.bias.copy_(parameters[f"convolutions.{number}.bias"])
         modules += [layer, nn.ReLU()]
         channels = outputs
     return nn.Sequential(*modules, nn.Flatten())
@@ -37,9 +36,9 @@ def literal(layers, shape, parameters):
 def test_convolutions_are_torchs_on_pixels_around_0(layers, shape):
     rng = np.random.default_rng(0)
     convolutions = Convolutions(layers, shape)
-    parameters = initial_parameters(convolutions, torch.Generator().manual_seed(0))
+    parameters = initial_parameters(iter(convolutions.layers), torch.Generator().manual_seed(0))
     image = drawn_images(rng, 2, 3, *shape)
-    found = functional_call(convolutions, parameters, (image,))
+    found = convolutions(parameters, image)
     pixels = image.reshape(6, *shape).permute(0, 3, 1, 2).float() / 255 - 0.5
     expected = literal(layers, shape, parameters)(pixels)
     assert found.shape == (2, 3, convolutions.features)
@@ -51,11 +50,11 @@ def test_an_image_does_not_depend_on_its_neighbours():
     rng = np.random.default_rng(0)
     layers, shape = LAYERS["two layers"]
     convolutions = Convolutions(layers, shape)
-    parameters = initial_parameters(convolutions, torch.Generator().manual_seed(0))
+    parameters = initial_parameters(iter(convolutions.layers), torch.Generator().manual_seed(0))
     images = drawn_images(rng, 4, 2, *shape)
-    together = functional_call(convolutions, parameters, (images,))
+    together = convolutions(parameters, images)
     for t, b in np.ndindex(4, 2):
-        alone = functional_call(convolutions, parameters, (images[t, b][None],))
+        alone = convolutions(parameters, images[t, b][None])
         torch.testing.assert_close(together[t, b], alone[0])
 
 
@@ -83,23 +82,20 @@ def test_the_trunk_sees_the_convolved_image(normalise):
     rng = np.random.default_rng(0)
     config = NetworkConfig(CONVOLUTIONS, trunk=(8,), embedding=(4,), head=(5,), normalise=normalise)
     network = UniversalNetwork(config, SHAPE, D, (A, D))
-    parameters = initial_parameters(network, torch.Generator().manual_seed(0))
+    parameters = initial_parameters(network.layers(), torch.Generator().manual_seed(0))
     if normalise:
         for part in ("weight", "bias"):
             norm = parameters[f"image_norm.{part}"]
             norm += torch.from_numpy(rng.standard_normal(norm.shape)).float() / 2
     image, z = drawn_images(rng, 2, 3, *SHAPE), torch.from_numpy(rng.standard_normal((3, 4, D))).float()
     flags = torch.zeros(2, 3, dtype=torch.bool)
-    found, memory = functional_call(network, parameters, (Inputs(image, flags.long(), flags), (), z))
-    prefix = "convolutions."
-    own = {name.removeprefix(prefix): x for name, x in parameters.items() if name.startswith(prefix)}
-    x = functional_call(network.convolutions, own, (image,))
+    found, memory = network(parameters, Inputs(image, flags.long(), flags), (), z)
+    x = network.convolutions(parameters, image)
     if normalise:
         centred = x - x.mean(dim=-1, keepdim=True)
         x = centred / (centred.square().mean(dim=-1, keepdim=True) + 1e-5).sqrt()
         x = x * parameters["image_norm.weight"] + parameters["image_norm.bias"]
     vectors = UniversalNetwork(config, (x.shape[-1],), D, (A, D))
-    rest = {name: x for name, x in parameters.items() if not name.startswith(("convolutions", "image_norm"))}
-    expected, _ = functional_call(vectors, rest, (Inputs(x, flags.long(), flags), (), z))
+    expected, _ = vectors(parameters, Inputs(x, flags.long(), flags), (), z)
     assert memory == ()
     torch.testing.assert_close(found, expected)

@@ -5,8 +5,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import nn
-from torch.func import functional_call
 
 from random_mdps import generators
 from usfa.errors import InputError
@@ -18,6 +16,7 @@ from usfa.networks import (
     select_run,
     stack_runs,
 )
+from usfa.networks.layers import Dense
 from usfa.trajectory import Inputs, Trajectory
 
 SMALL = NetworkConfig(trunk=(6,), embedding=(4, 3), head=(5,))
@@ -45,7 +44,7 @@ def drawn(rng, *shape):
 
 def drawn_parameters(network, rng):
     """Initial parameters, but for the norms: those would scale by 1 and shift by 0, which hides them."""
-    parameters = initial_parameters(network, generator(int(rng.integers(1000))))
+    parameters = initial_parameters(network.layers(), generator(int(rng.integers(1000))))
     return {name: x + drawn(rng, *x.shape) / 2 if "norm" in name else x for name, x in parameters.items()}
 
 
@@ -62,18 +61,18 @@ def slow_forward(config, parameters, state, z):
         return parameters[f"{name}.weight"] @ x + parameters[f"{name}.bias"]
 
     for layer in range(len(config.trunk)):
-        state = linear(f"trunk.{2 * layer}", state).clamp(min=0)
+        state = linear(f"trunk.{layer}", state).clamp(min=0)
     if config.normalise:
         centred = state - state.mean()
         scaled = centred / (centred.square().mean() + 1e-5).sqrt()
         state = parameters["state_norm.weight"] * scaled + parameters["state_norm.bias"]
     for layer in range(len(config.embedding)):
-        z = linear(f"embedding.{2 * layer}", z).clamp(min=0)
+        z = linear(f"embedding.{layer}", z).clamp(min=0)
     if config.conditioning == "inner-product":
         return inner_product(parameters, state, z)
     hidden = linear("join", torch.cat([state, z])).clamp(min=0)
     for layer in range(len(config.head) - 1):
-        hidden = linear(f"head.{2 * layer}", hidden).clamp(min=0)
+        hidden = linear(f"head.{layer}", hidden).clamp(min=0)
     return linear("output", hidden)
 
 
@@ -95,7 +94,7 @@ def test_network_is_the_literal_one_for_each_state_and_policy(rng, config, featu
     network = network_of(config, features)
     parameters = drawn_parameters(network, rng)
     observation, z = drawn(rng, steps, batch, OBSERVATION), drawn(rng, batch, policies, D)
-    psi, memory = functional_call(network, parameters, (inputs_of(observation), (), z))
+    psi, memory = network(parameters, inputs_of(observation), (), z)
     assert psi.shape == (steps, batch, policies, A, features)
     assert memory == ()
     for t, b, n in np.ndindex(steps, batch, policies):
@@ -105,19 +104,23 @@ def test_network_is_the_literal_one_for_each_state_and_policy(rng, config, featu
 
 
 @pytest.mark.parametrize("config", CONFIGS)
-def test_the_trunk_sees_every_state_once_whatever_the_number_of_policies(config):
+def test_the_trunk_sees_every_state_once_whatever_the_number_of_policies(monkeypatch, config):
     """And the embedding every policy once, whatever the number of steps."""
     rng, (steps, batch) = np.random.default_rng(0), (5, 3)
     network = network_of(config)
     parameters = drawn_parameters(network, rng)
-    seen = []
-    for module in (network.trunk[0], network.embedding[0]):
-        module.register_forward_hook(lambda module, given, found: seen.append(tuple(given[0].shape)))
+    compute, seen = Dense.__call__, []
+
+    def watched(self, parameters, x):
+        seen.append((self.name, tuple(x.shape)))
+        return compute(self, parameters, x)
+
+    monkeypatch.setattr(Dense, "__call__", watched)
     for policies in (1, 30):
         seen.clear()
-        z = drawn(rng, batch, policies, D)
-        functional_call(network, parameters, (inputs_of(drawn(rng, steps, batch, OBSERVATION)), (), z))
-        assert seen == [(steps, batch, OBSERVATION), (batch, policies, D)]
+        network(parameters, inputs_of(drawn(rng, steps, batch, OBSERVATION)), (), drawn(rng, batch, policies, D))
+        assert [shape for name, shape in seen if name == "trunk.0"] == [(steps, batch, OBSERVATION)]
+        assert [shape for name, shape in seen if name == "embedding.0"] == [(batch, policies, D)]
 
 
 @pytest.mark.parametrize(
@@ -154,14 +157,14 @@ EVERYTHING = NetworkConfig(
     normalise=True,
 )
 FAN_IN = {
-    "convolutions.layers.0": 3 * 4 * 4,
-    "convolutions.layers.1": 16 * 3 * 3,
+    "convolutions.0": 3 * 4 * 4,
+    "convolutions.1": 16 * 3 * 3,
     "memory.input": 32 * 5 * 5 + A,
     "memory.recurrent": 64,
     "trunk.0": 64,
-    "trunk.2": 48,
+    "trunk.1": 48,
     "embedding.0": D,
-    "embedding.2": 32,
+    "embedding.1": 32,
     "join": 40 + 24,
     "head.0": 56,
     "output": 36,
@@ -173,8 +176,8 @@ def network_with_everything():
 
 
 def test_initialisation_is_torchs_own():
-    """nn.Linear and nn.Conv2d draw weights and biases from U(±1/√fan_in); norms start as the identity."""
-    parameters = initial_parameters(network_with_everything(), generator(0))
+    """As in nn.Linear and nn.Conv2d, which draw weights and biases from U(±1/√fan_in); norms start as the identity."""
+    parameters = initial_parameters(network_with_everything().layers(), generator(0))
     weights = {f"{name}.weight" for name in FAN_IN}
     biases = {f"{name}.bias" for name in FAN_IN if name != "memory.recurrent"}
     norms = {f"{name}.{part}" for name in ("image_norm", "state_norm") for part in ("weight", "bias")}
@@ -192,23 +195,27 @@ def test_initialisation_is_torchs_own():
 @pytest.mark.parametrize("create", [lambda: network_of(SMALL), network_with_everything])
 def test_same_generator_same_parameters(create):
     network = create()
-    one, two, other = (initial_parameters(network, generator(seed)) for seed in (0, 0, 1))
-    assert one.keys() == two.keys() == {name for name, _ in network.named_parameters()}
+    one, two, other = (initial_parameters(network.layers(), generator(seed)) for seed in (0, 0, 1))
+    assert one.keys() == two.keys() == other.keys()
     for name, x in one.items():
-        assert x.shape == network.get_parameter(name).shape
         assert torch.equal(x, two[name])
         assert torch.equal(x, other[name]) == ("norm" in name)
 
 
+def test_shapes_are_those_of_the_parameters():
+    network = network_with_everything()
+    shapes = {name: shape for layer in network.layers() for name, shape in layer.shapes().items()}
+    parameters = initial_parameters(network.layers(), generator(0))
+    assert {name: tuple(x.shape) for name, x in parameters.items()} == shapes
+    assert shapes["convolutions.1.weight"] == (32, 16, 3, 3)
+    assert shapes["memory.input.weight"] == (4 * 64, 32 * 5 * 5 + A)
+    assert shapes["output.weight"] == (A * D, 36)
+
+
 def test_initialisation_leaves_the_global_generator_alone():
     before = torch.get_rng_state()
-    initial_parameters(network_with_everything(), generator(0))
+    initial_parameters(network_with_everything().layers(), generator(0))
     assert torch.equal(torch.get_rng_state(), before)
-
-
-def test_layers_that_nobody_can_initialise_are_refused():
-    with pytest.raises(NotImplementedError, match=r"^No initialisation is defined for Embedding\.$"):
-        initial_parameters(nn.Sequential(nn.Linear(3, 2), nn.Embedding(3, 2)), generator(0))
 
 
 # --- runs side by side ---
@@ -218,7 +225,7 @@ def scalar_case(runs):
     """A function with every kind of argument that the library passes: parameters, a record, a tuple, a tensor."""
     rng = np.random.default_rng(runs)
     network = network_of(SMALL)
-    parameters = stack_runs([initial_parameters(network, generator(seed)) for seed in range(runs)])
+    parameters = stack_runs([initial_parameters(network.layers(), generator(seed)) for seed in range(runs)])
     trajectory = Trajectory(
         observation=drawn(rng, runs, 2, 3, OBSERVATION),
         previous_action=drawn(rng, runs, 2, 3).long(),
@@ -232,7 +239,7 @@ def scalar_case(runs):
     )
 
     def function(parameters, trajectory, z):
-        psi, _ = functional_call(network, parameters, (trajectory.inputs, (), z))
+        psi, _ = network(parameters, trajectory.inputs, (), z)
         masked = psi.sum(dim=(2, 4)) * trajectory.legal
         return masked, (trajectory.core_state[0] * trajectory.discount[0, :, None], trajectory.phi.sum())
 
@@ -245,7 +252,7 @@ RUNS = pytest.mark.parametrize(("runs", "batched"), [*itertools.product([1, 2, 5
 @RUNS
 def test_over_runs_is_a_loop_over_runs(runs, batched):
     function, (parameters, trajectory, z) = scalar_case(runs)
-    found = over_runs(function, runs, batched)(parameters, trajectory, z)
+    found = over_runs(function, parameters, batched)(trajectory, z)
     for run in range(runs):
         mine = Trajectory(*(x[run] for x in trajectory[:-1]), core_state=(trajectory.core_state[0][run],))
         masked, (product, total) = function(select_run(parameters, run), mine, z[run])
@@ -258,11 +265,11 @@ def test_over_runs_is_a_loop_over_runs(runs, batched):
 def test_several_runs_are_one_call_only_when_batched(batched):
     calls = []
 
-    def function(x):
+    def function(parameters, x):
         calls.append(x)
-        return 2 * x
+        return parameters["scale"] * x
 
-    assert over_runs(function, 3, batched)(torch.arange(3)).tolist() == [0, 2, 4]
+    assert over_runs(function, {"scale": torch.tensor([2, 3, 4])}, batched)(torch.arange(3)).tolist() == [0, 3, 8]
     assert len(calls) == (1 if batched else 3)
 
 
@@ -271,7 +278,7 @@ def test_gradients_of_a_run_are_its_own(runs, batched):
     function, (parameters, trajectory, z) = scalar_case(runs)
     for x in parameters.values():
         x.requires_grad_()
-    loss = over_runs(function, runs, batched)(parameters, trajectory, z)[0].square().sum()
+    loss = over_runs(function, parameters, batched)(trajectory, z)[0].square().sum()
     gradients = torch.autograd.grad(loss, list(parameters.values()))
     for run in range(runs):
         mine = {name: x[run].detach().requires_grad_() for name, x in parameters.items()}
@@ -289,9 +296,9 @@ def test_vector_networks_are_the_same_batched_and_one_by_one(rng):
     observation, z = drawn(rng, runs, 2, 3, OBSERVATION), drawn(rng, runs, 3, 4, D)
 
     def psi(parameters, observation, z):
-        return functional_call(network, parameters, (inputs_of(observation), (), z))
+        return network(parameters, inputs_of(observation), (), z)
 
-    found, expected = (over_runs(psi, runs, batched)(parameters, observation, z) for batched in (True, False))
+    found, expected = (over_runs(psi, parameters, batched)(observation, z) for batched in (True, False))
     torch.testing.assert_close(found, expected)
 
 
@@ -309,7 +316,7 @@ def test_only_plain_networks_batch_their_runs(config, observation, expected):
 
 def test_stack_and_select_are_inverse():
     network = network_of(SMALL)
-    runs = [initial_parameters(network, generator(seed)) for seed in range(3)]
+    runs = [initial_parameters(network.layers(), generator(seed)) for seed in range(3)]
     stacked = stack_runs(runs)
     assert all(x.shape[0] == 3 for x in stacked.values())
     for index, run in enumerate(runs):

@@ -15,6 +15,7 @@ from usfa.cli.terminal import Output, parse, print_next, progress_console, table
 from usfa.errors import unknown_name
 from usfa.experiments.one_state import OneStateExperiment, reproduce_one_state
 from usfa.experiments.room import RoomExperiment, reproduce_room
+from usfa.experiments.room_report import ROOM_TITLE
 from usfa.experiments.room_report import final_table as final_room_table
 from usfa.experiments.trip import TripExperiment, reproduce_trip
 from usfa.experiments.trip_report import final_table
@@ -105,7 +106,7 @@ def _reproduce_room(words: list[str]) -> None:
     path, console = command.output.path("room"), Console()
     reproduce_room(command.experiment, path, command.output.existing, progress_console(), command.at_once)
     summary = pd.read_csv(path / "summary.csv")
-    console.print(table_of(final_room_table(summary), "The room: normalised score (0 random, 1 oracle), 95 % interval"))
+    console.print(table_of(final_room_table(summary), ROOM_TITLE))
     _print_report(console, path)
     first = command.experiment.jobs(path)[0].path
     print_next(console, f"watch room --agent {first} --task 1,1,-1,0 --candidates train")

@@ -6,14 +6,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
+import pandas as pd
 import tyro
 from rich.console import Console
+from rich.table import Table
 
 from usfa.cli.terminal import Output, parse, print_next, progress_console, table_of
 from usfa.environments import check_trusted
+from usfa.environments.room.scale import is_standard_room, read_yardstick
 from usfa.errors import InputError
 from usfa.evaluation import read_scores, summarise
 from usfa.experiments import PRESETS, TrainConfig, preset, train
+from usfa.experiments.room_report import ROOM_TITLE, final_table, summary_of
 from usfa.experiments.run_directory import RunDirectory, read_config
 
 __all__ = ["Train", "run"]
@@ -72,12 +76,22 @@ def _without_shorthand(words: list[str]) -> list[str]:
 
 
 def _print_training(console: Console, run: RunDirectory) -> None:
-    scores = read_scores(run.scores)
+    config, scores = run.config(TrainConfig), read_scores(run.scores)
+    if is_standard_room(config.environment, config.environment_arguments) and _all_measured(scores):
+        console.print(table_of(final_table(summary_of(scores, read_yardstick())), ROOM_TITLE))
+    else:
+        console.print(_table_of_means(scores))
+    print_next(console, f"evaluate {run.path} --task {scores.task.iloc[-1]}")
+
+
+def _all_measured(scores: pd.DataFrame) -> bool:
+    return bool(scores.task.isin(read_yardstick().task).all())
+
+
+def _table_of_means(scores: pd.DataFrame) -> Table:
     final = scores[scores.snapshot == scores.snapshot.max()]
     final = final.assign(gap=final.optimal - final.score)
     known = bool(final.gap.notna().all())
     summary = summarise(final, ["candidates", "task_set"], "gap" if known else "score")
     shown = summary[["candidates", "task_set", "mean", "std", "low", "high", "runs", "tasks"]]
-    title = "mean gap to the optimum, 95 % interval" if known else "mean score, 95 % interval"
-    console.print(table_of(shown, title))
-    print_next(console, f"evaluate {run.path} --task {scores.task.iloc[-1]}")
+    return table_of(shown, f"{'mean gap to the optimum' if known else 'mean score'}, 95 % interval")

@@ -15,7 +15,7 @@ from usfa.experiments.report import Claim, Verdict, claims_section, markdown_tab
 from usfa.figures.room_results import AGENTS, BASELINES, BROAD, LARGE, SETS, USFA
 from usfa.figures.style import method
 
-__all__ = ["final_table", "room_claims", "room_report", "settings_of", "summary_of"]
+__all__ = ["ROOM_TITLE", "final_table", "room_claims", "room_report", "settings_of", "summary_of"]
 
 Key = tuple[str, str]
 
@@ -29,6 +29,8 @@ ALMOST = 0.9
 """Almost matching: at least this share of the other score."""
 STRAIGHTFORWARD = 0.75
 """Straightforward generalisation: at least this share of the score on the training tasks."""
+ROOM_TITLE = "The room: normalised score (0 random, 1 oracle), 95 % interval"
+"""Over :func:`final_table` on the terminal."""
 CHANCE = 0.05
 """Counts of tasks decide what would come about by chance less often than this."""
 
