@@ -62,7 +62,7 @@ def drawn_trajectory(rng, spec):
 
 
 def slow_values(agent, parameters, trajectory, b, z):
-    """ψ(s_t, ·, z), or Q(s_t, ·, z), of one environment and one policy, step by step with the memory: T+1 times [A, D]."""
+    """ψ(s_t, ·, z), or Q(s_t, ·, z), of one environment and one policy, step by step: T+1 times [A, D]."""
     core_state = tuple(x[b : b + 1] for x in trajectory.core_state)
     values = []
     for t in range(T + 1):

@@ -177,8 +177,14 @@ def with_attribute(**attributes):
         ({"reward_space": None}, r"has the reward_space None; expected a Box of shape \[D\]"),
         ({"reward_space": gym.spaces.Box(-1, 1, (2, 2))}, r"expected a Box of shape \[D\], one entry per feature of φ"),
         ({"reward_space": gym.spaces.Discrete(2)}, r"expected a Box of shape \[D\]"),
-        ({"observation_space": gym.spaces.Dict({"x": gym.spaces.Discrete(2)})}, r"expected Discrete or a Box with one"),
-        ({"observation_space": gym.spaces.Box(0, 1, (84, 84))}, r"expected Discrete or a Box with one axis\.$"),
+        (
+            {"observation_space": gym.spaces.Dict({"x": gym.spaces.Discrete(2)})},
+            r"expected Discrete, a Box with one axis, or images",
+        ),
+        (
+            {"observation_space": gym.spaces.Box(0, 1, (84, 84))},
+            r"expected Discrete, a Box with one axis, or images: a",
+        ),
         ({"action_space": gym.spaces.Box(-1, 1, (2,))}, r"has the actions Box.*; expected Discrete from 0\.$"),
         ({"action_space": gym.spaces.Discrete(3, start=1)}, r"expected Discrete from 0\.$"),
     ],

@@ -5,15 +5,20 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from fake_environments import Scripted
 from usfa.environments import (
     EnvironmentBatch,
+    EnvironmentSource,
     ObservationSpec,
     OneState,
+    Room,
+    RoomBatch,
     TabularEnv,
     Trip,
     action_count,
     feature_count,
     make,
+    source,
 )
 from usfa.errors import InputError
 
@@ -129,9 +134,110 @@ def test_vectors_of_another_size(observation):
         gym.spaces.Tuple([gym.spaces.Discrete(2)]),
         gym.spaces.MultiDiscrete([2, 2]),
         gym.spaces.Box(0, 1, (84, 84, 3)),
+        gym.spaces.Box(0, 255, (84, 84), np.uint8),
+        gym.spaces.Box(0, 255, (4, 84, 84, 3), np.uint8),
         gym.spaces.Box(0, 1, ()),
     ],
 )
 def test_spaces_that_are_not_supported(space):
-    with pytest.raises(InputError, match=r"are not supported; expected Discrete or a Box with one axis\.$"):
+    with pytest.raises(InputError) as error:
         ObservationSpec.of(space)
+    assert str(error.value) == (
+        f"Observations of {space} are not supported; expected Discrete, a Box with one axis, or images: a Box of "
+        "uint8 with the axes height, width and channels."
+    )
+
+
+def test_images_stay_bytes():
+    spec = ObservationSpec.of(gym.spaces.Box(0, 255, (4, 6, 3), np.uint8))
+    assert spec == ObservationSpec((4, 6, 3))
+    image = np.random.default_rng(0).integers(256, size=(4, 6, 3), dtype=np.uint8)
+    encoded = spec.encode(image)
+    assert encoded.dtype == np.uint8
+    assert np.array_equal(encoded, image)
+    image[:] = 0
+    assert encoded.any()  # it was copied
+    assert spec.encode(np.zeros((5, 2, 4, 6, 3), np.uint8)).shape == (5, 2, 4, 6, 3)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.int8, np.bool_])
+def test_images_of_other_numbers(dtype):
+    with pytest.raises(InputError) as error:
+        ObservationSpec((4, 6, 3)).encode(np.zeros((4, 6, 3), dtype))
+    assert str(error.value) == f"The image is of {np.dtype(dtype)}; expected uint8, from 0 to 255."
+
+
+@pytest.mark.parametrize("shape", [(6, 4, 3), (4, 6), (3, 4, 6), (4, 6, 3, 1), (4, 6, 4)])
+def test_images_of_another_shape(shape):
+    with pytest.raises(InputError) as error:
+        ObservationSpec((4, 6, 3)).encode(np.zeros(shape, np.uint8))
+    assert str(error.value) == f"The observation has shape {shape}; expected (4, 6, 3)."
+
+
+def test_buffers_have_the_type_of_what_they_hold():
+    assert ObservationSpec((4, 6, 3)).dtype == np.uint8
+    assert ObservationSpec((4,)).dtype == np.float32
+    assert ObservationSpec((4,), 4).dtype == np.float32
+
+
+# --- where agents act ---
+
+
+def test_sources_step_a_list_of_environments():
+    places = source("trip", places=3)
+    assert isinstance(places.one(), Trip)
+    batch = places.batch([5, 6], 0.9)
+    assert isinstance(batch, EnvironmentBatch)
+    assert (len(batch), batch.actions, batch.gamma) == (2, 5, 0.9)
+
+
+def test_sources_know_what_is_faster_together():
+    rooms = source("room", image_size=12, types=3, objects_per_type=2, side=5.0, decisions=4)
+    batch = rooms.batch([5, 6], 0.9)
+    assert isinstance(batch, RoomBatch)
+    assert batch.observation.shape == (2, 12, 12, 3)
+    assert (len(batch), batch.features, batch.gamma) == (2, 3, 0.9)
+    assert (batch.rules.side, batch.rules.objects_per_type, batch.rules.decisions) == (5.0, 2, 4)
+    alone = RoomBatch(1, batch.rules, seeds=[6], image_size=12)
+    assert np.array_equal(batch.observation[1:], alone.observation)
+    room = rooms.one()
+    assert isinstance(room, Room)
+    assert ObservationSpec.of(room.observation_space).shape == (12, 12, 3)
+    assert (room.rules, feature_count(room)) == (batch.rules, 3)
+
+
+def test_frames_are_stacked_together_as_they_are_alone():
+    rooms = source("room", image_size=12, frame_stack=2)
+    assert rooms.batch([0], 0.9).observation.shape[1:] == rooms.one().observation_space.shape == (12, 12, 6)
+
+
+def test_sources_of_ones_own():
+    """Anything that makes environments, one after the other, each with its own seed."""
+    made = []
+
+    def create():
+        made.append(Scripted([[([1, 0], "terminated")]]))
+        return made[-1]
+
+    environments = EnvironmentSource(create)
+    assert environments.one() is made[0]
+    batch = environments.batch([7, 8, 9], 0.5)
+    assert batch.envs == made[1:]
+    assert [env.seeds for env in made] == [[], [7], [8], [9]]
+    assert batch.gamma == 0.5
+
+
+def test_a_batch_of_ones_own():
+    asked = []
+    environments = EnvironmentSource(Trip, lambda seeds, gamma: asked.append((list(seeds), gamma)))
+    environments.batch(range(3), 0.5)
+    assert asked == [([0, 1, 2], 0.5)]
+
+
+def test_sources_say_what_cannot_be_made_when_it_is():
+    with pytest.raises(InputError, match=r"^Unknown environment 'tripp': did you mean 'trip'\?$"):
+        source("tripp").batch([0], 0.9)
+    with pytest.raises(InputError, match=r"^Environment 'trip' cannot be made with \{'plaices': 3\}"):
+        source("trip", plaices=3).one()
+    with pytest.raises(InputError, match=r"^side is 1; expected 4 to 100 metres\.$"):
+        source("room", side=1).batch([0], 0.9)

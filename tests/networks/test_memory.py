@@ -12,7 +12,7 @@ from usfa.networks.images import Convolutions
 from usfa.networks.memory import Memory
 from usfa.trajectory import Inputs
 
-B, I, H = 3, 4, 5
+B, SEEN, H = 3, 4, 5
 
 
 def drawn(rng, *shape):
@@ -25,7 +25,7 @@ def drawn_flags(rng, share, *shape):
 
 def drawn_memory(rng):
     """An LSTM with its parameters, and a memory to begin with."""
-    memory = Memory(I, H)
+    memory = Memory(SEEN, H)
     shapes = memory.input.shapes() | memory.recurrent.shapes()
     parameters = {name: 2 * drawn(rng, *shape) for name, shape in shapes.items()}
     return memory, parameters, (drawn(rng, B, H), drawn(rng, B, H))
@@ -33,7 +33,7 @@ def drawn_memory(rng):
 
 def cell_of(parameters):
     """PyTorch's own cell; it has a second bias, which adds nothing here."""
-    cell = nn.LSTMCell(I, H)
+    cell = nn.LSTMCell(SEEN, H)
     own = {
         "weight_ih": parameters["memory.input.weight"],
         "weight_hh": parameters["memory.recurrent.weight"],
@@ -67,7 +67,7 @@ CASES = given(generators, st.sampled_from([1, 2, 3, 8]), st.sampled_from([0.0, 0
 @CASES
 def test_memory_is_a_loop_of_cells_that_starts_anew_with_episodes(rng, steps, share):
     memory, parameters, core_state = drawn_memory(rng)
-    x, first = drawn(rng, steps, B, I), drawn_flags(rng, share, steps, B)
+    x, first = drawn(rng, steps, B, SEEN), drawn_flags(rng, share, steps, B)
     output, last = memory(parameters, x, first, core_state)
     expected, expected_last = slow_unroll(parameters, x, first, core_state)
     torch.testing.assert_close(output, expected)
@@ -78,7 +78,7 @@ def test_memory_is_a_loop_of_cells_that_starts_anew_with_episodes(rng, steps, sh
 def test_gradients_are_those_of_the_loop(rng, steps, share):
     """Through time, and not across the start of an episode."""
     memory, parameters, core_state = drawn_memory(rng)
-    x, first = drawn(rng, steps, B, I), drawn_flags(rng, share, steps, B)
+    x, first = drawn(rng, steps, B, SEEN), drawn_flags(rng, share, steps, B)
     weights = drawn(rng, steps, B, H)
     leaves = [*parameters.values(), *core_state, x]
     for leaf in leaves:
@@ -96,7 +96,7 @@ def test_gradients_are_those_of_the_loop(rng, steps, share):
 @CASES
 def test_two_halves_are_the_whole(rng, steps, share):
     memory, parameters, core_state = drawn_memory(rng)
-    x, first = drawn(rng, steps + 1, B, I), drawn_flags(rng, share, steps + 1, B)
+    x, first = drawn(rng, steps + 1, B, SEEN), drawn_flags(rng, share, steps + 1, B)
     whole, last = memory(parameters, x, first, core_state)
     cut = int(rng.integers(1, steps + 1))
     one, between = memory(parameters, x[:cut], first[:cut], core_state)
@@ -106,7 +106,7 @@ def test_two_halves_are_the_whole(rng, steps, share):
 
 
 def test_memory_starts_empty():
-    h, c = Memory(I, H).initial_state(B)
+    h, c = Memory(SEEN, H).initial_state(B)
     assert h.shape == c.shape == (B, H)
     assert not h.any()
     assert not c.any()
@@ -116,7 +116,7 @@ def test_memory_starts_empty():
 
 A, D, N = 3, 2, 4
 CONFIGS = {
-    "vectors": (NetworkConfig(memory=H, trunk=(32,), embedding=(8,), head=(32,)), (I,)),
+    "vectors": (NetworkConfig(memory=H, trunk=(32,), embedding=(8,), head=(32,)), (SEEN,)),
     "images": (
         NetworkConfig(((4, 4, 2), (6, 3, 2)), memory=H, trunk=(32,), embedding=(8,), head=(32,), normalise=True),
         (12, 12, 3),
@@ -211,5 +211,5 @@ def counted(compute, looks):
 
 
 def test_networks_without_memory_have_nothing_to_keep():
-    network = UniversalNetwork(NetworkConfig(), (I,), D, (A, D))
+    network = UniversalNetwork(NetworkConfig(), (SEEN,), D, (A, D))
     assert network.initial_state(B) == ()
