@@ -8,6 +8,7 @@ STAMP := $(VENV)/.installed
 
 demo: $(STAMP)
 	$(BIN)/usfa reproduce trip --out runs/demo --overwrite
+	$(BIN)/usfa evaluate room --task room-hard --candidates train --episodes 5
 
 test: lint
 	$(BIN)/pytest --cov --cov-report=term-missing

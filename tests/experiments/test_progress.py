@@ -7,16 +7,20 @@ from rich.console import Console
 
 from usfa.experiments.progress import interruptible, progress_bar
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
-def test_the_first_ctrl_c_waits_and_the_second_does_not():
-    before = signal.getsignal(signal.SIGINT)
+
+@pytest.mark.parametrize("first", SIGNALS)
+@pytest.mark.parametrize("second", SIGNALS)
+def test_the_first_signal_waits_and_the_second_does_not(first, second):
+    before = [signal.getsignal(number) for number in SIGNALS]
     with interruptible() as pressed:
         assert not pressed.is_set()
-        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(first)
         assert pressed.is_set()
         with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
-    assert signal.getsignal(signal.SIGINT) is before
+            signal.raise_signal(second)
+    assert [signal.getsignal(number) for number in SIGNALS] == before
 
 
 def test_threads_leave_signals_alone():
@@ -24,9 +28,9 @@ def test_threads_leave_signals_alone():
 
     def work():
         with interruptible() as pressed:
-            found.append((pressed.is_set(), signal.getsignal(signal.SIGINT)))
+            found.append((pressed.is_set(), [signal.getsignal(number) for number in SIGNALS]))
 
-    before = signal.getsignal(signal.SIGINT)
+    before = [signal.getsignal(number) for number in SIGNALS]
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()

@@ -6,15 +6,17 @@ import sys
 import time
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
 from usfa.cli import main
-from usfa.errors import InputError
-from usfa.evaluation import read_scores
-from usfa.experiments import load, preset, train
+from usfa.errors import Diverged, InputError
+from usfa.evaluation import evaluate, read_scores
+from usfa.experiments import RunDirectory, load, preset, train
 from usfa.experiments.training import build_agent
 from usfa.learners import Learner
+from usfa.tasks import task_set as task_set_of
 
 TRAIN = (
     *("train", "trip-usfa", "--seeds", "0", "1", "--learner.budget", "300"),
@@ -129,6 +131,161 @@ def test_tasks_that_do_not_fit_the_environment_leave_nothing(tmp_path, tiny_conf
     with pytest.raises(InputError, match=r"^The training tasks '1,0,0' have 3 entries; the environment 'trip' has 2"):
         train(config, tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("candidates", ["task", "sample:5"])
+@pytest.mark.parametrize("task_set", ["trip-directions", "trip-diagonal", "trip-train"])
+def test_scores_are_those_of_the_loaded_agent(tiny_run, candidates, task_set):
+    """Candidate sets of different sizes are scored in one batch; each for itself gives the same."""
+    scores = read_scores(tiny_run.scores)
+    last = scores[(scores.episodes == 40) & (scores.candidates == candidates) & (scores.task_set == task_set)]
+    for seed in (0, 1):
+        mine = last[last.seed == seed]
+        agent = load(tiny_run.path, seed)
+        z = agent.candidates(task_set_of(task_set), candidates, np.random.default_rng([seed, 1]))
+        for (task, found), own in zip(mine[["task", "score"]].itertuples(index=False), z, strict=True):
+            assert found == pytest.approx(float(evaluate(agent, task, own).score.iloc[0]))
+
+
+# --- training that goes wrong ---
+
+
+def diverging(config, checkpoint_every):
+    return replace(small(config, learning_rate=30.0, budget=100_000), checkpoint_every=checkpoint_every)
+
+
+def test_a_run_that_diverges_keeps_its_last_good_state(tmp_path, tiny_config):
+    config = diverging(tiny_config, checkpoint_every=1)
+    with pytest.raises(Diverged) as error:
+        train(config, tmp_path / "run")
+    said = re.fullmatch(
+        r"The loss of seed [01] is \S+ after (\d+) updates; expected a lower learning_rate, or a clip\. "
+        r"The state at update (\d+) is kept\.",
+        str(error.value),
+    )
+    went_wrong, kept = map(int, said.groups())
+    assert kept == went_wrong - 1
+    states = sorted(path.name for path in (tmp_path / "run" / "checkpoints").glob("state-*"))
+    assert states[-1] == f"state-{kept:010d}.usfa"
+    tensors, values = RunDirectory(tmp_path / "run").load_checkpoint()
+    assert values["learner"]["updates"] == kept
+    assert all(x.isfinite().all() for x in tensors.values() if x.is_floating_point())
+    assert not (tmp_path / "run" / "scores.csv").exists()
+    assert not (tmp_path / "run" / "agent").exists()
+
+
+def test_a_run_that_diverges_at_once_has_saved_nothing(tmp_path, tiny_config):
+    with pytest.raises(Diverged, match=r"; expected a lower learning_rate, or a clip\. Nothing was saved yet\.$"):
+        train(diverging(tiny_config, checkpoint_every=100_000), tmp_path / "run")
+
+
+def test_a_state_that_is_not_finite_is_not_saved(tmp_path, tiny_config, monkeypatch):
+    """Not even if the loss says nothing."""
+    step = Learner.step
+
+    def poisoned(self):
+        update = step(self)
+        if self.updates == 7:
+            with torch.no_grad():
+                self.parameters["output.bias"][1, 0] = torch.inf
+        return update
+
+    monkeypatch.setattr(Learner, "step", poisoned)
+    config = replace(small(tiny_config), checkpoint_every=1)
+    with pytest.raises(
+        Diverged, match=r"^The parameter output\.bias is not finite after 7 updates; .* update 6 is kept"
+    ):
+        train(config, tmp_path / "run")
+    assert RunDirectory(tmp_path / "run").load_checkpoint()[1]["learner"]["updates"] == 6
+
+
+def test_divergence_is_one_sentence_on_the_command_line(tmp_path, capsys):
+    words = ["train", "trip-usfa", "--seeds", "0", "--learner.learning-rate", "30", "--checkpoint-every", "1"]
+    assert main([*words, "--out", str(tmp_path / "run")]) == 2
+    line = capsys.readouterr().err.strip().splitlines()[-1]  # behind the progress bar
+    assert re.search(r"^usfa: The loss of seed 0 is .* The state at update \d+ is kept\.$", line)
+
+
+# --- what is logged ---
+
+
+def logged_updates(monkeypatch):
+    """A list that grows with the learners' updates."""
+    step, found = Learner.step, []
+
+    def watched(self):
+        found.append(step(self))
+        return found[-1]
+
+    monkeypatch.setattr(Learner, "step", watched)
+    return found
+
+
+def test_fixed_tasks_have_their_returns_in_the_log(tmp_path, tiny_config, monkeypatch):
+    """A mean over the episodes of each task in twenty rounds, of all runs and environments that have it."""
+    found = logged_updates(monkeypatch)
+    config = small(tiny_config, tasks="fixed", environments=4, updates_per_round=2, reuse=0, budget=120)
+    config = replace(config, training_tasks="1,0;0.5,-1")
+    run = train(config, tmp_path / "run")
+    lines = [json.loads(line) for line in run.metrics.read_text().splitlines()]
+    assert len(lines) == len(found) // 20 >= 2
+    for number, line in enumerate(lines):
+        returns = {"10": [], "0.5,-1": []}
+        for update in found[20 * number : 20 * (number + 1)]:
+            for phi, environment in zip(update.episode_phi, update.episode_environment, strict=True):
+                if environment in {0, 2, 4, 6}:
+                    returns["10"].append(phi[0])
+                else:
+                    returns["0.5,-1"].append(0.5 * phi[0] - phi[1])
+        assert line["returns"] == {task: pytest.approx(sum(each) / len(each)) for task, each in returns.items()}
+        assert line["updates"] == 40 * (number + 1)
+        assert line["gradient"] == pytest.approx(
+            sum(float(update.gradient.mean()) for update in found[20 * number : 20 * (number + 1)]) / 20
+        )
+
+
+def test_other_tasks_have_no_returns_of_their_own_in_the_log(tiny_run):
+    assert {json.loads(line)["returns"] for line in tiny_run.metrics.read_text().splitlines()} == {None}
+
+
+# --- precision ---
+
+
+def choose(precision, asked):
+    """A stand-in for the measurement, which does the work once with each."""
+
+    def chosen(work):
+        work("fp32")
+        work("bf16")
+        asked.append(precision)
+        return precision
+
+    return chosen
+
+
+def test_the_measured_precision_is_that_of_the_whole_run(tmp_path, tiny_config, monkeypatch):
+    """And measuring does not disturb the run: it is the one that was told so."""
+    asked = []
+    monkeypatch.setattr("usfa.experiments.training.choose_precision", choose("bf16", asked))
+    weights = {}
+    for precision in ("auto", "bf16", "fp32"):
+        run = train(replace(small(tiny_config), precision=precision), tmp_path / precision)
+        weights[precision] = (run.agent / "weights.safetensors").read_bytes()
+    assert asked == ["bf16"]
+    assert weights["auto"] == weights["bf16"] != weights["fp32"]
+
+
+def test_a_resumed_run_keeps_its_precision(tmp_path, tiny_config, monkeypatch):
+    """Measured again it might be another, and the run would not be the same."""
+    config = replace(small(tiny_config), precision="auto")
+    asked = []
+    monkeypatch.setattr("usfa.experiments.training.choose_precision", choose("bf16", asked))
+    undisturbed = train(config, tmp_path / "undisturbed")
+    train_with_power_cut(monkeypatch, config, tmp_path / "run", 7)
+    monkeypatch.setattr("usfa.experiments.training.choose_precision", choose("fp32", asked))
+    train(config, tmp_path / "run", "resume")
+    assert asked == ["bf16", "bf16"]
+    assert results(tmp_path / "run") == results(undisturbed.path)
 
 
 # --- interrupted and resumed ---
@@ -251,9 +408,10 @@ def test_kill_9_and_resume_give_the_same_bytes(tmp_path, undisturbed):
     assert results(path) == results(undisturbed)
 
 
-def test_ctrl_c_says_how_to_go_on_and_resume_gives_the_same_bytes(tmp_path, undisturbed):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["by ctrl-c", "by the system"])
+def test_a_stopped_run_says_how_to_go_on_and_resume_gives_the_same_bytes(tmp_path, undisturbed, number):
     path = tmp_path / "run"
-    code, said = disturbed(path, signal.SIGINT)
+    code, said = disturbed(path, number)
     assert code == 130
     line = said.strip().splitlines()[-1]  # behind the progress bars
     assert re.fullmatch(r"usfa: Stopped after (\d+) updates; .* --resume goes on from update \1\.", line)

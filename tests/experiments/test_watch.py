@@ -73,7 +73,8 @@ def test_requests_are_checked(tmp_path, settings, sentence):
         (["watch", "room", "--task", "1,0"], "Task '1,0' has 2 entries; expected 4"),
         (["watch", "trip", "--task", "1,0"], "The oracle knows only the environment 'room'"),
         (["watch", "rom", "--task", "1,0", "--policy", "random"], "did you mean 'room'?"),
-        (["watch", "room", "--task", "1000", "--policy", "nobody"], "Unknown agent or run directory 'nobody'"),
+        (["watch", "room", "--task", "1000", "--agent", "nobody"], "Unknown agent or run directory 'nobody'"),
+        (["watch", "room", "--task", "1000", "--candidates", "task"], "candidates is 'task', but there is no agent"),
         (["watch"], "An environment is missing"),
     ],
 )
