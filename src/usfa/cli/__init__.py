@@ -17,6 +17,7 @@ COMMANDS = {
     "evaluate": "evaluate",
     "reproduce": "reproduce",
     "watch": "watch",
+    "play": "play",
     "list": "listing",
 }
 
@@ -26,6 +27,7 @@ USAGE = """usfa: one agent for every task r = φ·w, by universal successor feat
   usfa evaluate RUN         how a trained agent does on any task, without learning
   usfa reproduce WHAT       an experiment of the paper: trip, one-state, room
   usfa watch ENVIRONMENT    record a policy as film and contact sheet
+  usfa play                 the playground in the browser: sliders for the task
   usfa list                 presets, environments, task sets, shipped agents
 
 Examples:

@@ -1,0 +1,52 @@
+"""What can be played in: the room, finite MDPs, and everything that renders pictures."""
+
+from __future__ import annotations
+
+from usfa.agents import TrainedAgent
+from usfa.environments import TabularEnv, check_trusted, make
+from usfa.errors import InputError
+from usfa.playground.worlds.mdp import MdpWorld
+from usfa.playground.worlds.picture import DoomWorld, PictureWorld
+from usfa.playground.worlds.room import RoomWorld
+from usfa.playground.worlds.world import Happening, World
+
+__all__ = ["DoomWorld", "Happening", "MdpWorld", "PictureWorld", "RoomWorld", "World", "make_world"]
+
+
+def make_world(agent: TrainedAgent, environment: str | None = None, trust: bool = False) -> World:
+    """The world that an agent was trained in, or another that looks the same to it.
+
+    Args:
+        agent: who will act in it.
+        environment: a name, in place of the one in the agent's file.
+        trust: whether that file may name a module to import.
+    """
+    world = _make(agent, environment or agent.file.environment, trust or environment is not None)
+    _check_fits(agent, world)
+    return world
+
+
+def _make(agent: TrainedAgent, name: str, trust: bool) -> World:
+    check_trusted(name, trust)
+    arguments = dict(agent.file.environment_arguments)
+    if name == "room":
+        return RoomWorld(arguments)
+    if name == "room-doom":
+        return DoomWorld(make(name, **arguments, render_mode="rgb_array", positions=True))
+    plain = make(name, **arguments)
+    inner = plain.unwrapped
+    if isinstance(inner, TabularEnv):
+        return MdpWorld(inner)
+    plain.close()
+    return PictureWorld(make(name, **arguments, render_mode="rgb_array"))
+
+
+def _check_fits(agent: TrainedAgent, world: World) -> None:
+    spec = agent.file.spec
+    found = (world.observation.shape, len(world.actions), len(world.features))
+    expected = (spec.observation.shape, spec.actions, spec.features)
+    if found != expected:
+        raise InputError(
+            f"The environment has observations {found[0]}, {found[1]} actions and {found[2]} features; the agent "
+            f"expected {expected[0]}, {expected[1]} and {expected[2]}."
+        )
