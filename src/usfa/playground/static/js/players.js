@@ -38,6 +38,7 @@ export class PlayerView {
     this.part(".picture").hidden = isMdp;
     this.part(".mdp").hidden = !isMdp;
     this.part(".map").hidden = scene.kind !== "room";
+    this.part(".action").hidden = isMdp; // its arrow says it
     this.graph = isMdp ? new MdpGraph(this.part(".mdp"), scene.plan, scene.actions) : null;
     this.map = scene.kind === "room" ? new RoomMap(this.part(".map"), scene.plan, scene.features, mine) : null;
     this.q = new Bars(this.part(".q"));

@@ -2,6 +2,8 @@
 
 import { element, find, signed } from "./dom.js";
 
+const KEYS = { ArrowLeft: -0.05, ArrowDown: -0.05, ArrowRight: 0.05, ArrowUp: 0.05 };
+
 export class TaskPanel {
   // changed(w) is called for every change that the visitor makes.
   constructor(changed) {
@@ -20,13 +22,19 @@ export class TaskPanel {
 
   #slider(feature, index) {
     const id = `w-${index}`;
-    const input = element("input", { id, type: "range", min: -1, max: 1, step: 0.05 });
+    const input = element("input", { id, type: "range", min: -1, max: 1, step: 0.01 });
     const output = element("output", { htmlFor: id });
     const doubt = element("span", { className: "doubt", hidden: true });
     const track = element("div", { className: "track" }, input, element("span", { className: "zero" }), doubt);
     input.oninput = () => {
       this.#told();
       this.changed(this.w);
+    };
+    input.onkeydown = (event) => {
+      const step = KEYS[event.key];
+      if (!step) return;
+      event.preventDefault();
+      this.#choose(this.w.map((value, other) => (other === index ? Math.max(-1, Math.min(1, Math.round((value + step) * 20) / 20)) : value)));
     };
     input.ondblclick = () => this.#choose(this.w.map((value, other) => (other === index ? 0 : value)));
     this.inputs.push({ input, output, doubt });
