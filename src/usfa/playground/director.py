@@ -62,7 +62,10 @@ class Director:
         """End everything; sessions are closed."""
         self._stopping = True
         self._wake.set()
-        self._thread.join(timeout=10)
+        if self._thread.is_alive():
+            self._thread.join(timeout=10)
+        for session in self._sessions:
+            session.close()
         self._builders.shutdown(wait=False, cancel_futures=True)
         self._services.heatmaps.close()
 
@@ -90,14 +93,13 @@ class Director:
             self._wake.clear()
             self.turn(time.monotonic())
             self._wake.wait(self._nap())
-        for session in self._sessions:
-            session.close()
 
     def turn(self, now: float) -> None:
         """Everything that is due."""
         while self._inbox:
             session, message = self._inbox.popleft()
             self._guarded(session, self._read, session, message)
+        self._think()  # anew, where something was changed: nobody acts on an old thought
         smooth = len(self._sessions) <= _SMOOTH_FOR
         for session in self._sessions:
             self._guarded(session, session.advance, now, smooth, fatal=True)
@@ -153,6 +155,8 @@ class Director:
 
     def _think(self) -> None:
         asking = [(session, player) for session in self._sessions for player in session.players if player.must_think]
+        if not asking:
+            return
         try:
             _think_about([player for _, player in asking])
         except Exception:  # somebody's question is bad: find out whose

@@ -77,6 +77,7 @@ class Session:
         self.clock = Clock(1.0, 1.0, paused=True)
         self._view, self._eyes = 336, False
         self._ghost: Ghost | None = None
+        self._opening = False
         self._tell = False  # something besides the picture is new
         self._picture: float | None = None  # a picture is due, at this share of the way
 
@@ -108,7 +109,7 @@ class Session:
         self._ghost = None
         for player in self.players:
             player.reset(seed)
-        self._tell, self._picture = True, 1.0
+        self._opening, self._tell, self._picture = True, True, 1.0
 
     # --- what the visitor says ---
 
@@ -196,7 +197,7 @@ class Session:
 
     def advance(self, now: float, smooth: bool) -> None:
         """Let the worlds move if it is time; `smooth` allows pictures between decisions."""
-        if not self.players:
+        if not self.players or self._opening:  # the first moment of an episode is shown before anything moves
             return
         tick = self.clock.tick(now, smooth and not self._eyes and self.players[0].world.smooth)
         if tick == "decide":
@@ -235,7 +236,7 @@ class Session:
         if not self.players or not (self._tell or self._picture is not None):
             return
         share, tell = self._picture, self._tell
-        self._picture, self._tell = None, False
+        self._picture, self._tell, self._opening = None, False, False
         moment = Moment(
             seed=self.seed,
             task=self.w.tolist(),
