@@ -1,12 +1,7 @@
-import threading
-import time
-
 import pytest
-from playground_fakes import Visitor, save_room_agent
+from playground_fakes import Running, Visitor, save_room_agent
 
-from usfa.playground import Address, Limits, Repertoire, make_app
-from usfa.playground.security import Door
-from usfa.playground.server import make_server, url_of
+from usfa.playground import Limits, Repertoire
 
 
 @pytest.fixture(scope="session")
@@ -26,30 +21,6 @@ def visitor(repertoire):
     visitor = Visitor(repertoire)
     yield visitor
     visitor.close()
-
-
-class Running:
-    """A real server on a free port, in a thread."""
-
-    def __init__(self, repertoire, door=None, limits=None, port=0):
-        self.door = door or Door()
-        self.listener = Address(port=port).bind()
-        self.port = self.listener.getsockname()[1]
-        self.url = url_of(self.listener, Door())
-        self.server = make_server(make_app(repertoire, self.door, limits))
-        self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.listener]}, daemon=True)
-        self.thread.start()
-        deadline = time.monotonic() + 30
-        while not self.server.started:
-            assert time.monotonic() < deadline
-            assert self.thread.is_alive()
-            time.sleep(0.01)
-
-    def stop(self):
-        self.server.should_exit = True
-        self.thread.join(20)
-        self.listener.close()
-        assert not self.thread.is_alive()
 
 
 @pytest.fixture

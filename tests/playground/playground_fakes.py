@@ -1,4 +1,4 @@
-"""Visitors without a browser, and agents without training."""
+"""Visitors without a browser, agents without training, and a server in a thread."""
 
 import json
 import threading
@@ -9,8 +9,11 @@ import torch
 from usfa.agents import AgentFile, AgentSpec, make_agent, save_agent
 from usfa.environments import ObservationSpec
 from usfa.networks import NetworkConfig
+from usfa.playground import Address, make_app
 from usfa.playground.director import Director
 from usfa.playground.protocol import encode
+from usfa.playground.security import Door
+from usfa.playground.server import make_server, url_of
 
 SMALL = NetworkConfig(convolutions=((4, 6, 4), (4, 3, 2)), memory=8, trunk=(8,), embedding=(4,), head=(8,))
 
@@ -95,3 +98,27 @@ class Visitor:
 
     def close(self):
         self.director.stop()
+
+
+class Running:
+    """A real server on a free port, in a thread."""
+
+    def __init__(self, repertoire, door=None, limits=None, port=0):
+        self.door = door or Door()
+        self.listener = Address(port=port).bind()
+        self.port = self.listener.getsockname()[1]
+        self.url = url_of(self.listener, Door())
+        self.server = make_server(make_app(repertoire, self.door, limits))
+        self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.listener]}, daemon=True)
+        self.thread.start()
+        deadline = time.monotonic() + 30
+        while not self.server.started:
+            assert time.monotonic() < deadline
+            assert self.thread.is_alive()
+            time.sleep(0.01)
+
+    def stop(self):
+        self.server.should_exit = True
+        self.thread.join(20)
+        self.listener.close()
+        assert not self.thread.is_alive()

@@ -1,4 +1,5 @@
 import queue
+import time
 
 import numpy as np
 import pytest
@@ -106,6 +107,8 @@ def test_a_process_that_dies_is_told_and_replaced(worker):
     worker.submit(owner, request_for(), notes.put)
     while told(notes).progress < 1:
         pass
+    while worker._at_work is not None:
+        time.sleep(0.01)
     worker._process.kill()
     worker.submit(owner, request_for(), notes.put)
     told(notes)

@@ -61,6 +61,13 @@ def see(socket, timeout=60):
     return unpack(mail)[0]
 
 
+def closing_of(socket):
+    """Why the server hangs up."""
+    with pytest.raises(ConnectionClosed) as closed:
+        hear(socket, "nothing")
+    return closed.value.rcvd
+
+
 # --- pages ---
 
 
@@ -79,7 +86,7 @@ def test_pictures_of_objects(server):
     assert get(server, "/objects/secret.png")[0] == 404
 
 
-@pytest.mark.parametrize("path", ["/../pyproject.toml", "/js/../../app.py", "/%2e%2e/app.py", "/..%2fapp.py", "/nothing"])
+@pytest.mark.parametrize("path", ["/../app.py", "/js/../../app.py", "/%2e%2e/app.py", "/..%2fapp.py", "/nothing"])
 def test_nothing_else_is_served(server, path):
     assert get(server, path)[0] in {400, 404}
 
@@ -105,7 +112,9 @@ def test_no_file_of_the_page_names_another_server(path):
 # --- the door ---
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "", "[", None, "localhost@x"])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "", "[", None, "localhost@x"]
+)
 def test_a_foreign_host_gets_400(server, host):
     assert get(server, Host=host)[0] == 400
 
@@ -115,7 +124,9 @@ def test_names_of_this_machine_are_welcome(server, host):
     assert get(server, Host=f"{host}:{server.port}")[0] == 200
 
 
-@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1", "https://localhost.evil.example"])
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", "http://127.0.0.1", "https://localhost.evil.example"]
+)
 def test_a_foreign_origin_gets_403(server, origin):
     assert get(server, Origin=origin)[0] == 403
     with pytest.raises(InvalidStatus) as refused, visit(server, origin):
@@ -168,7 +179,7 @@ def test_other_machines_are_only_let_in_on_purpose():
 
 def test_a_port_that_is_taken_is_told_in_a_sentence(server):
     with pytest.raises(InputError, match=f"port {server.port} cannot be used"):
-        Address(port=server.port).bind().listen()
+        Address(port=server.port).bind()
 
 
 # --- sessions ---
@@ -204,10 +215,10 @@ def test_a_full_house_says_so_and_a_place_becomes_free(serve):
         hear(one, "hello")
         with visit(server) as two:
             hear(two, "hello")
-            with pytest.raises(ConnectionClosed) as closed, visit(server) as three:
-                hear(three, "hello")
-            assert closed.value.rcvd.code == 1013
-            assert "places are taken" in closed.value.rcvd.reason
+            with visit(server) as three:
+                closing = closing_of(three)
+            assert closing.code == 1013
+            assert "places are taken" in closing.reason
         for _ in range(100):
             try:
                 with visit(server) as three:
@@ -221,10 +232,8 @@ def test_a_full_house_says_so_and_a_place_becomes_free(serve):
 
 def test_whoever_says_nothing_for_long_is_gone(serve):
     server = serve(limits=Limits(idle_seconds=0.2))
-    with visit(server) as socket, pytest.raises(ConnectionClosed) as closed:
-        while True:
-            socket.recv(20)
-    assert "Nothing was heard" in closed.value.rcvd.reason
+    with visit(server) as socket:
+        assert "Nothing was heard" in closing_of(socket).reason
 
 
 def test_too_many_messages_are_not_read_and_the_visitor_stays(serve):
@@ -244,11 +253,9 @@ def test_too_many_messages_are_not_read_and_the_visitor_stays(serve):
 
 
 def test_a_message_that_is_too_large_ends_the_connection_and_nothing_else(server):
-    with visit(server) as socket, pytest.raises(ConnectionClosed) as closed:
+    with visit(server) as socket:
         socket.send("x" * (MESSAGE_BYTES + 1))
-        while True:
-            socket.recv(20)
-    assert closed.value.rcvd.code == 1009
+        assert closing_of(socket).code == 1009
     with visit(server) as socket:
         hear(socket, "hello")
 
@@ -256,21 +263,26 @@ def test_a_message_that_is_too_large_ends_the_connection_and_nothing_else(server
 # --- hostile messages ---
 
 
+KINDS = ("task", "setup", "reset", "candidates", "step", "rate", "heatmap", "view", "speed", "pause", "exec")
+NAMES = (
+    *("type", "w", "players", "seed", "candidates", "player", "reward", "steps", "x", "y", "quantity", "size"),
+    *("factor", "paused", "id", "view", "__class__", "constructor"),
+)
+VALUES = (
+    *(None, True, -1, 2**70, 1e308, -1e-320, "", "A" * 300, "💥" * 50),
+    *("__import__('os').system('true')", "../../etc/passwd", "${jndi:ldap://x}"),
+    *([], {}, [[]], [None], [1] * 100, [[1, 0]] * 100, {"agent": "../x"}, [{"agent": "small"}] * 3),
+)
+
+
 def hostile(rng):
-    """One of many kinds of nonsense: noise, broken JSON, wrong types, wrong values, things that a program might eval."""
-    kinds = ("task", "setup", "reset", "candidates", "step", "rate", "heatmap", "view", "speed", "pause", "ping", "exec")
-    values = (
-        None, True, -1, 2**70, 1e308, -1e-320, "", "A" * 300, "__import__('os').system('true')", "../../etc/passwd",
-        [], {}, [[]], [None], [1] * 100, [[1, 0]] * 100, {"agent": "../x"}, [{"agent": "small"}] * 3, "\u0000", "💥" * 50,
-    )  # fmt: skip
-    names = ("type", "w", "players", "seed", "candidates", "player", "reward", "steps", "x", "y", "quantity", "size",
-             "factor", "paused", "id", "view", "__class__", "constructor")  # fmt: skip
+    """Noise, broken JSON, wrong types, wrong values, things that a careless program might run."""
     choice = rng.randrange(6)
     if choice == 0:
         return rng.randbytes(rng.randrange(200))
     if choice == 1:
         return "".join(chr(rng.randrange(1, 0xD7FF)) for _ in range(rng.randrange(100)))
-    message = {"type": rng.choice(kinds)} | {rng.choice(names): rng.choice(values) for _ in range(rng.randrange(5))}
+    message = {"type": rng.choice(KINDS)} | {rng.choice(NAMES): rng.choice(VALUES) for _ in range(rng.randrange(5))}
     text = json.dumps(message)
     if choice == 2:
         return text[: rng.randrange(len(text))]
@@ -299,10 +311,10 @@ def test_ten_thousand_hostile_messages_and_the_next_good_one_is_answered(server)
             pass
 
 
-def test_ten_thousand_at_once_with_the_usual_limits(serve):
+def test_a_flood_with_the_usual_limits_does_not_concern_others(serve):
     server, rng = serve(), random.Random(1)
     with visit(server) as attacker, visit(server) as bystander:
-        for _ in range(10_000):
+        for _ in range(3_000):
             attacker.send(hostile(rng))
         say(bystander, type="ping", id=1)
         assert hear(bystander, "pong")["id"] == 1

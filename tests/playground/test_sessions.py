@@ -28,7 +28,7 @@ def test_a_setup_is_answered_with_the_scene_the_policies_and_a_moment(visitor):
     (scene,) = visitor.notes_of("scene")
     assert scene["kind"] == "room"
     assert scene["task"] == [1, 1, -1, 0]
-    assert [preset["name"] for preset in scene["presets"]][0] == "Trained on, M"
+    assert scene["presets"][0]["name"] == "Trained on, M"
     assert scene["players"][0]["quantities"].keys() == {"score", "distance"}
     (policies,) = visitor.notes_of("policies")
     assert policies["names"] == ["1000", "0100", "w′"]

@@ -113,8 +113,8 @@ def test_what_does_not_render_is_told_in_a_sentence():
 def test_a_mo_gymnasium_agent_finds_its_world():
     agent = usfa.load("trip")
     spec = replace(agent.file.spec, observation=replace(agent.file.spec.observation, shape=(2,), states=0))
-    spec = replace(spec, actions=4)
-    agent.file = replace(agent.file, environment="mo_gymnasium:deep-sea-treasure-v0", spec=spec, environment_arguments={})
+    sea = "mo_gymnasium:deep-sea-treasure-v0"
+    agent.file = replace(agent.file, environment=sea, spec=replace(spec, actions=4), environment_arguments={})
     with pytest.raises(InputError, match="trust"):
         make_world(replace_environment(agent, "no_such_module:Env-v0"))
     world = make_world(agent, trust=True)

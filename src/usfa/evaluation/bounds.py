@@ -21,9 +21,7 @@ from usfa.functional import (
 __all__ = ["bound_table"]
 
 
-def bound_table(
-    agent: TrainedAgent, mdp: TabularMDP, w: NDArray[np.float64], z: NDArray[np.float64]
-) -> pd.DataFrame:
+def bound_table(agent: TrainedAgent, mdp: TabularMDP, w: NDArray[np.float64], z: NDArray[np.float64]) -> pd.DataFrame:
     """A row per task: distance, approximation, total, printed, gap.
 
     Args:

@@ -32,6 +32,7 @@ class Repertoire:
         for path in dict.fromkeys(agents):
             name = self._new_name(path)
             self.paths[name], self._agents[name] = path, load(path)
+        self.world(next(iter(self._agents))).close()  # says now what would go wrong with the first visitor
 
     def _new_name(self, path: str) -> str:
         short = path if path in SHIPPED_AGENTS else Path(path).resolve().name

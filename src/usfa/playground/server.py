@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import webbrowser
+from contextlib import suppress
 from dataclasses import dataclass
 
 import torch
@@ -43,6 +44,7 @@ class Address:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((self.host, self.port))
+            listener.listen(128)  # from here on nobody is refused; the server answers when it is ready
         except OSError as error:
             listener.close()
             raise InputError(
@@ -86,4 +88,5 @@ def serve(repertoire: Repertoire, address: Address, limits: Limits | None = None
             print("Anybody with this address can use it, and it is not encrypted: trust the network, or use a tunnel.")
         if browser:
             threading.Timer(1.0, webbrowser.open, [url]).start()
-        server.run(sockets=[listener])
+        with suppress(KeyboardInterrupt):  # uvicorn passes it on when everything has ended
+            server.run(sockets=[listener])

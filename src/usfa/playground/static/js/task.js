@@ -23,7 +23,7 @@ export class TaskPanel {
   #slider(feature, index) {
     const id = `w-${index}`;
     const input = element("input", { id, type: "range", min: -1, max: 1, step: 0.01 });
-    const output = element("output", { htmlFor: id });
+    const output = element("output", { htmlFor: id, ariaLive: "off" }); // the slider tells its value itself
     const doubt = element("span", { className: "doubt", hidden: true });
     const track = element("div", { className: "track" }, input, element("span", { className: "zero" }), doubt);
     input.oninput = () => {
