@@ -135,6 +135,14 @@ def test_a_config_of_another_name_is_the_one_that_is_read(desk, tiny_run, capsys
     assert json.loads((desk / "run" / "config.json").read_text())["learner"]["budget"] == 5
 
 
+@pytest.mark.parametrize("frames", [["--frames", "12"], ["--frames=12"]])
+def test_frames_are_short_for_a_budget_of_frames(desk, capsys, frames):
+    words = ["train", "trip-usfa", "--seeds", "0", *frames, "--evaluation.snapshots", "1", "--out", "run"]
+    assert main(words) == 0
+    learner = json.loads((desk / "run" / "config.json").read_text())["learner"]
+    assert (learner["budget"], learner["budget_unit"]) == (12, "frames")
+
+
 def test_the_default_directory_has_the_name_of_the_preset(desk, capsys):
     assert (
         main(["train", "one-state-usfa", "--seeds", "0", "--learner.budget", "5", "--evaluation.snapshots", "1"]) == 0
