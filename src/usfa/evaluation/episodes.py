@@ -43,9 +43,11 @@ def episode_returns(
 
     Returns: [B].
     """
-    if batch.features != w.shape[1]:
-        raise InputError(f"The environment has {batch.features} features; the agent's tasks have {w.shape[1]} entries.")
     with closing(batch):
+        if batch.features != w.shape[1]:
+            raise InputError(
+                f"The environment has {batch.features} features; the agent's tasks have {w.shape[1]} entries."
+            )
         return _play(actor, parameters, batch, w, z, epsilon, rng, step_limit)
 
 
