@@ -17,6 +17,16 @@ from usfa.functional.exact import (
     policy_values,
     successor_features,
 )
+from usfa.functional.fronts import (
+    best_utility,
+    convex_coverage,
+    expected_utility,
+    hypervolume,
+    nondominated,
+    pareto_front,
+    sparsity,
+    utility_loss,
+)
 from usfa.functional.inference import InferredTask, infer_task
 from usfa.functional.returns import lambda_return, watkins_lambda
 from usfa.functional.successor import (
@@ -34,23 +44,31 @@ __all__ = [
     "GpiBound",
     "InferredTask",
     "TabularMDP",
+    "best_utility",
+    "convex_coverage",
     "dual_norm",
     "effective_horizon",
+    "expected_utility",
     "gpi",
     "gpi_bound",
     "gpi_policy",
     "greedy_actions",
+    "hypervolume",
     "infer_task",
     "lambda_return",
     "mask_illegal",
+    "nondominated",
     "optimal_policy",
     "optimal_return",
     "optimal_values",
+    "pareto_front",
     "policy_actions",
     "policy_return",
     "policy_values",
     "q_values",
+    "sparsity",
     "successor_features",
     "take_actions",
+    "utility_loss",
     "watkins_lambda",
 ]
