@@ -30,18 +30,19 @@ Mask = NDArray[np.bool_]
 
 def nondominated(values: ArrayLike) -> Mask:
     """Which points [K, D] no other point dominates: at least as good in every entry, better in one. Twins all count."""
-    points = _points(values)
-    return np.array([not _dominated(point, points) for point in points])
+    return _nondominated(_points(values))
 
 
-def _dominated(point: Array, others: Array) -> bool:
-    return bool(((others >= point).all(axis=1) & (others > point).any(axis=1)).any())
+def _nondominated(points: Array) -> Mask:
+    covers = (points[:, None] >= points).all(axis=-1)  # [K, K]  point k is at least as good as point l
+    dominated: Mask = np.asarray((covers & ~covers.T).any(axis=0))
+    return ~dominated
 
 
 def pareto_front(values: ArrayLike) -> Array:
     """The points that are not dominated, each once, in the order of their entries."""
     points = _points(values)
-    front: Array = np.unique(points[nondominated(points)], axis=0)
+    front: Array = np.unique(points[_nondominated(points)], axis=0)
     return front
 
 
@@ -119,17 +120,10 @@ def _volume(points: Array) -> float:
     points = points[np.argsort(-points[:, -1], kind="stable")]
     if points.shape[1] == 2:
         return float(np.diff(np.maximum.accumulate(points[:, 0]), prepend=0.0) @ points[:, 1])
-    points = _maximal(points)
+    points = points[_nondominated(points)]
     bases, heights = points[:, :-1], points[:, -1]
     shared = [_volume(np.minimum(bases[:k], base)) for k, base in enumerate(bases)]
     return float((bases.prod(axis=1) - shared) @ heights)
-
-
-def _maximal(points: Array) -> Array:
-    """The points that are not dominated, each once; in one go, for there are many small sets."""
-    covers = (points[:, None] >= points).all(axis=-1)  # [K, K], k covers l
-    earlier = np.triu(np.ones_like(covers), k=1)
-    return points[~(covers & (~covers.T | earlier)).any(axis=0)]
 
 
 def sparsity(values: ArrayLike) -> float:
