@@ -186,3 +186,8 @@ def test_points_are_checked(function, values, sentence):
 def test_reference_points_are_checked(reference):
     with pytest.raises(InputError, match=r"^The reference point is .*; expected 2 finite numbers\.$"):
         hypervolume(STAIRS, reference)
+
+
+def test_preferences_are_as_long_as_points():
+    with pytest.raises(InputError, match=r"^The points have 2 entries and the preferences 3; expected as many\.$"):
+        best_utility(STAIRS, np.eye(3))

@@ -2,6 +2,7 @@
 
 from usfa.evaluation.evaluate import evaluate
 from usfa.evaluation.exact import exact_mdp, exact_scores, greedy_tables
+from usfa.evaluation.fronts import environment_front, front_indicators, front_of, known_front, known_table
 from usfa.evaluation.scores import SCORE_COLUMNS, read_scores, score_table, write_table
 from usfa.evaluation.scoring import Protocol, Scores, score
 from usfa.evaluation.statistics import Summary, bootstrap_interval, interquartile_mean, summarise
@@ -12,11 +13,16 @@ __all__ = [
     "Scores",
     "Summary",
     "bootstrap_interval",
+    "environment_front",
     "evaluate",
     "exact_mdp",
     "exact_scores",
+    "front_indicators",
+    "front_of",
     "greedy_tables",
     "interquartile_mean",
+    "known_front",
+    "known_table",
     "read_scores",
     "score",
     "score_table",

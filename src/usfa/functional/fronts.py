@@ -139,7 +139,12 @@ def sparsity(values: ArrayLike) -> float:
 
 def best_utility(values: ArrayLike, w: ArrayLike) -> Array:
     """max_v v·w for each of the preferences w [K, D] -> [K]."""
-    best: Array = (_points(w) @ _points(values).T).max(axis=1)
+    preferences, points = _points(w), _points(values)
+    if preferences.shape[1] != points.shape[1]:
+        raise InputError(
+            f"The points have {points.shape[1]} entries and the preferences {preferences.shape[1]}; expected as many."
+        )
+    best: Array = (preferences @ points.T).max(axis=1)
     return best
 
 
