@@ -291,7 +291,7 @@ def test_one_feature_leaves_nothing_to_prefer():
 
 
 def test_reference_points_have_an_entry_per_feature(agent):
-    with pytest.raises(InputError, match=r"'0,0,0' has 3 entries; expected 2"):
+    with pytest.raises(InputError, match=r"^The reference point '0,0,0' cannot be used; expected 2 numbers"):
         front_indicators(front_of(agent, "simplex:3", episodes=1), reference="0,0,0")
 
 

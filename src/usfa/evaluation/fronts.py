@@ -27,7 +27,7 @@ from usfa.functional import (
 )
 from usfa.tasks import parse_task, parse_tasks, spread_over_simplex
 
-__all__ = ["environment_front", "front_indicators", "front_of", "known_front", "known_table"]
+__all__ = ["environment_front", "front_indicators", "front_of", "known_front", "known_table", "reference_point"]
 
 Array = NDArray[np.float64]
 PREFERENCES = "simplex:100"
@@ -202,7 +202,7 @@ def front_indicators(
     the known front itself; then γ, the reference point, and the number of preferences and of episodes.
     """
     w, values = _vectors(front, "w"), _vectors(front, "value")
-    origin = None if reference is None else parse_task(reference, w.shape[1])
+    origin = None if reference is None else reference_point(reference, w.shape[1])
     rows = [
         *_utility_rows(front, best_utility(values, w)),
         ("hypervolume", _UNKNOWN, _hypervolume(values, origin), _hypervolume(known, origin), len(front)),
@@ -213,6 +213,16 @@ def front_indicators(
     table.insert(4, "gamma", front.gamma.iloc[0])
     table.insert(5, "reference", np.where(table.indicator == "hypervolume", point, ""))
     return table.assign(episodes=front.episodes.iloc[0])
+
+
+def reference_point(reference: str | ArrayLike, features: int) -> Array:
+    """A reference point [D] from numbers or text."""
+    try:
+        return parse_task(reference, features)
+    except InputError:
+        raise InputError(
+            f"The reference point {reference!r} cannot be used; expected {features} numbers, one per feature."
+        ) from None
 
 
 def _utility_rows(front: pd.DataFrame, best: Array) -> list[_Row]:
