@@ -79,20 +79,22 @@ def front_of(
     batch = episode_batch(_environments(agent, trust), w, z, episodes, rng)
     collected = vector_returns(agent.actor, agent.parameters, *batch, epsilon, rng, gamma)
     discounted, undiscounted = (x.reshape(episodes, *w.shape) for x in collected)
+    table = _table(w, discounted, undiscounted, optimal)
+    return table.assign(candidates=_name(agent, candidates), gamma=gamma, episodes=episodes, epsilon=epsilon)
+
+
+def _table(w: Array, discounted: Array, undiscounted: Array, optimal: Array) -> pd.DataFrame:
+    """From preferences [K, D], returns of episodes [E, K, D] and the best utilities [K]."""
     values, utility = discounted.mean(axis=0), np.einsum("ekd,kd->ek", discounted, w)
     columns = {
         **_columns("w", w),
         **_columns("value", values),
         **_columns("return", undiscounted.mean(axis=0)),
         "utility": utility.mean(axis=0),
-        "std": utility.std(axis=0, ddof=1) if episodes > 1 else 0.0,
+        "std": utility.std(axis=0, ddof=1) if len(utility) > 1 else 0.0,
         "optimal": optimal,
         "nondominated": nondominated(values),
         "supported": convex_coverage(values),
-        "candidates": _name(agent, candidates),
-        "gamma": gamma,
-        "episodes": episodes,
-        "epsilon": epsilon,
     }
     return pd.DataFrame(columns)
 

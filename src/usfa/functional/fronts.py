@@ -34,7 +34,9 @@ def nondominated(values: ArrayLike) -> Mask:
 
 
 def _nondominated(points: Array) -> Mask:
-    covers = (points[:, None] >= points).all(axis=-1)  # [K, K]  point k is at least as good as point l
+    covers = np.ones((len(points), len(points)), np.bool_)  # point k is at least as good as point l
+    for entry in points.T:  # one by one: [K, K, D] would be large
+        covers &= entry[:, None] >= entry
     dominated: Mask = np.asarray((covers & ~covers.T).any(axis=0))
     return ~dominated
 
