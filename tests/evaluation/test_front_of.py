@@ -1,3 +1,5 @@
+import itertools
+
 import gymnasium as gym
 import mo_gymnasium
 import numpy as np
@@ -21,7 +23,7 @@ from usfa.evaluation import (
     write_table,
 )
 from usfa.evaluation.episodes import vector_returns
-from usfa.functional import expected_utility, hypervolume, nondominated
+from usfa.functional import TabularMDP, best_utility, expected_utility, hypervolume, nondominated, optimal_return
 from usfa.networks import NetworkConfig
 from usfa.tasks import simplex_lattice, spread_over_simplex
 
@@ -146,6 +148,16 @@ def test_means_over_episodes(acting_in):
     assert (vectors(many, "return")[:, 0] >= vectors(many, "value")[:, 0]).all()
 
 
+def test_time_in_deep_sea_treasure_is_a_geometric_sum():
+    """Each of n steps costs 1: Σ γ^t = (1 - γ^n)/(1 - γ); who never finds a treasure is cut off after 100."""
+    agent = untrained(environment="deep-sea-treasure-v0", spec=AgentSpec(ObservationSpec((2,)), 4, 2))
+    front = front_of(agent, "simplex:30", "task", gamma=0.99, episodes=1, epsilon=0.8)
+    assert front.return2.nunique() > 3
+    assert front.return2.min() >= -100
+    np.testing.assert_allclose(front.value2, -(1 - 0.99**-front.return2) / (1 - 0.99))
+    np.testing.assert_allclose(front.value1, front.return1 * 0.99 ** (-front.return2 - 1))
+
+
 # --- what is possible ---
 
 
@@ -157,6 +169,46 @@ def test_the_known_front_of_deep_sea_treasure():
     np.testing.assert_allclose(front[0], [0.7, -1])
     assert round(expected_utility(front, w), 3) == 5.563
     assert round(hypervolume(front, [0, -50]), 2) == 854.85
+
+
+def tables_of_the_sea(env, gamma):
+    """Deep Sea Treasure as an exact MDP: every cell of water, every action tried."""
+    sea = env.unwrapped
+    water = [cell for cell in np.ndindex(sea.sea_map.shape) if sea.sea_map[cell] == 0]
+    transition = torch.zeros(len(water), 4, len(water), dtype=torch.float64)
+    phi, discount = torch.zeros(*transition.shape, 2, dtype=torch.float64), torch.zeros_like(transition)
+    for (number, cell), action in itertools.product(enumerate(water), range(4)):
+        sea.current_state = np.array(cell, np.int32)
+        position, reward, terminated, _, _ = sea.step(action)
+        target = 0 if terminated else water.index(tuple(position))
+        transition[number, action, target] = 1
+        phi[number, action, target] = torch.from_numpy(reward)
+        discount[number, action, target] = 0 if terminated else gamma
+    start = torch.eye(len(water), dtype=torch.float64)[0]
+    return TabularMDP(transition, phi, discount, torch.ones(len(water), 4, dtype=torch.bool), start)
+
+
+def test_no_policy_beats_the_ceiling_of_deep_sea_treasure():
+    """The exact optimum over all policies, found without the front that the environment knows."""
+    env, w = mo_gymnasium.make("deep-sea-treasure-v0"), spread_over_simplex(100, 2)
+    best = optimal_return(tables_of_the_sea(env, 0.99), torch.from_numpy(w)).numpy()
+    np.testing.assert_allclose(best, best_utility(environment_front(env, 0.99, w), w), atol=2e-6)
+    assert round(best.mean(), 3) == 5.563
+
+
+def test_the_known_front_of_a_fruit_tree_is_its_fruits():
+    """Depth 5, every path walked; all fruits matter, and the ceiling is that of the best ones."""
+    env, gamma, w = mo_gymnasium.make("fruit-tree-v0", depth=5), 0.99, spread_over_simplex(100, 6)
+    fruits = []
+    for path in itertools.product(range(2), repeat=5):
+        env.reset()
+        *_, (_, reward, terminated, _, _) = [env.step(action) for action in path]
+        assert terminated
+        fruits.append(gamma**4 * reward.astype(np.float64))
+    front = environment_front(env, gamma, w)
+    assert front.shape == (32, 6)
+    np.testing.assert_allclose(front, np.unique(fruits, axis=0), rtol=1e-6)
+    assert expected_utility(front, w) == pytest.approx(4.74295, abs=5e-6)
 
 
 def test_a_concave_front_is_served_at_its_ends_only():
