@@ -11,7 +11,7 @@ import usfa
 from fake_agents import untrained
 from fake_environments import Scripted, Walk
 from usfa.agents import AgentFile, AgentSpec, TrainedAgent, exact_sf_gpi, make_agent
-from usfa.environments import EnvironmentBatch, ObservationSpec, trip_mdp
+from usfa.environments import EnvironmentBatch, ObservationSpec, Trip, trip_mdp
 from usfa.errors import InputError
 from usfa.evaluation import (
     environment_front,
@@ -248,6 +248,22 @@ def test_an_environment_may_know_its_coverage_set_only(acting_in):
             return [[1.0, 0.0], [0.0, gamma], [0.0, 0.1]]
 
     assert known_front(acting_in(lambda: Knowing([SHORT])), gamma=0.5).tolist() == [[0, 0.5], [1, 0]]
+
+
+def test_the_front_of_other_rewards_is_not_known():
+    class Dearer(gym.Wrapper):
+        reward_space = gym.spaces.Box(-np.inf, np.inf, (2,))
+
+    class TimeLimit(gym.Wrapper):
+        """Pays what is below it."""
+
+    assert environment_front(Dearer(Trip()), 1.0, np.eye(2)) is None
+    assert environment_front(TimeLimit(Trip()), 1.0, np.eye(2)).shape == (7, 2)
+
+
+def test_an_environment_without_features_has_no_front():
+    with pytest.raises(InputError, match=r"has the reward_space None; expected a Box"):
+        environment_front(gym.make("CartPole-v1"), 1.0, np.eye(2))
 
 
 # --- how good it is ---

@@ -87,9 +87,11 @@ def vector_returns(
         gamma: γ of the discounted return.
         step_limit: an episode that lasts longer is an error.
     """
-    if batch.features != w.shape[1]:
-        raise InputError(f"The environment has {batch.features} features; the agent's tasks have {w.shape[1]} entries.")
     with closing(batch):
+        if batch.features != w.shape[1]:
+            raise InputError(
+                f"The environment has {batch.features} features; the agent's tasks have {w.shape[1]} entries."
+            )
         return _play(actor, parameters, batch, w, z, epsilon, rng, gamma, step_limit)
 
 

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from usfa.agents import TrainedAgent
-from usfa.environments import Environment, EnvironmentSource, check_trusted, source
+from usfa.environments import Environment, EnvironmentSource, check_trusted, feature_count, source
 from usfa.errors import InputError
 from usfa.evaluation.episodes import episode_batch, vector_returns
 from usfa.evaluation.exact import exact_mdp
@@ -164,6 +164,9 @@ def environment_front(env: Environment, gamma: float, w: Array) -> Array | None:
     have them. In a finite MDP they are the values of optimal policies: for the preferences w [K, D], and for 1000
     others, so that few are missed that are optimal for some preference.
     """
+    feature_count(env)  # says what is wrong if there are none
+    if env.get_wrapper_attr("reward_space") is not getattr(env.unwrapped, "reward_space", None):
+        return None  # a wrapper pays something else
     mdp = exact_mdp(env)
     if mdp is not None:
         return _front_of_tables(replace(mdp, discount=gamma * (mdp.discount > 0).to(mdp.discount)), w)
