@@ -136,7 +136,7 @@ def _shown(indicators: pd.DataFrame) -> pd.DataFrame:
     indicators = indicators.dropna(how="all", subset=["agent", "best_of_set", "known"])
     return pd.DataFrame(
         {
-            "indicator": indicators.indicator,
+            "indicator": indicators.indicator.str.replace("utility loss", "loss"),
             "agent": indicators.agent,
             "set": indicators.best_of_set,
             "known": indicators.known,
