@@ -8,7 +8,7 @@ from usfa.cli import main
 from usfa.cli.train import Train
 from usfa.environments import ENVIRONMENTS
 from usfa.experiments import PRESETS, SHIPPED_AGENTS, preset
-from usfa.tasks import TASK_SETS
+from usfa.tasks import SPREAD_SETS, TASK_SETS
 from usfa.version import __version__
 
 SMALL = ["--seeds", "0", "1", "--learner.budget", "10", "--learner.reuse", "1", "--evaluation.snapshots", "2"]
@@ -86,7 +86,7 @@ def test_list_names_everything(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     assert main(["list"]) == 0
     out = capsys.readouterr().out
-    for name in [*PRESETS, *ENVIRONMENTS, *TASK_SETS, *SHIPPED_AGENTS, "train+task", "sample:N"]:
+    for name in [*PRESETS, *ENVIRONMENTS, *TASK_SETS, *SPREAD_SETS, *SHIPPED_AGENTS, "train+task", "sample:N"]:
         assert name in out
 
 
