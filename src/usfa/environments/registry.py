@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -78,9 +79,13 @@ class EnvironmentSource:
 def source(name: str, **arguments: Any) -> EnvironmentSource:
     """Environments by name, as in :func:`make`."""
     together = ENVIRONMENTS[name].create_batch if name in ENVIRONMENTS else None
-    return EnvironmentSource(
-        partial(make, name, **arguments), partial(together, **arguments) if together is not None else None
-    )
+
+    def create_batch(seeds: Sequence[int], gamma: float) -> Batch:
+        assert together is not None
+        with _explained(name, arguments):
+            return together(seeds, gamma, **arguments)
+
+    return EnvironmentSource(partial(make, name, **arguments), None if together is None else create_batch)
 
 
 def make(name: str, **arguments: Any) -> Environment:
@@ -92,10 +97,16 @@ def make(name: str, **arguments: Any) -> Environment:
     else:
         near = difflib.get_close_matches(name, gym.registry, n=1)
         raise unknown_name("environment", name, [*ENVIRONMENTS, *near])
-    try:
+    with _explained(name, arguments):
         return create(**arguments)
+
+
+@contextmanager
+def _explained(name: str, arguments: Mapping[str, Any]) -> Iterator[None]:
+    try:
+        yield
     except (TypeError, ValueError, AssertionError, ImportError, gym.error.Error) as error:
-        raise InputError(f"Environment {name!r} cannot be made with {arguments}: {error}") from error
+        raise InputError(f"Environment {name!r} cannot be made with {dict(arguments)}: {error}") from error
 
 
 def check_trusted(name: str, trust: bool) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from usfa.agents import AgentKind
 from usfa.environments import EnvironmentSource, source
 from usfa.errors import InputError
-from usfa.learners import LearnerConfig
+from usfa.learners import LearnerConfig, check_environments
 from usfa.networks import NetworkConfig
 from usfa.tasks import parse_sampler, parse_tasks
 
@@ -61,7 +61,7 @@ class TrainConfig:
     seeds: tuple[int, ...] = tuple(range(10))
     """One training run for each; all train at once."""
     checkpoint_every: int = 200
-    """Updates between two checkpoints."""
+    """Rounds of updates between two checkpoints."""
     threads: int = 1
     """Threads of PyTorch; small networks are fastest, and the same everywhere, with one."""
     device: str = "auto"
@@ -80,6 +80,7 @@ class TrainConfig:
                 f"snapshots is {self.evaluation.snapshots}; expected 1 to {self.learner.budget}, the budget."
             )
         parse_sampler(self.learner.policies, self.tasks)
+        check_environments(self.learner, self.tasks)
 
     @property
     def environments(self) -> EnvironmentSource:
