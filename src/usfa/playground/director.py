@@ -56,6 +56,9 @@ class Director:
     # --- for other threads ---
 
     def start(self) -> None:
+        rules = self._services.repertoire.opening_rules
+        if rules is not None:
+            self._services.oracles.get(rules)  # is made while the first visitor is on the way
         self._thread.start()
 
     def stop(self) -> None:

@@ -62,6 +62,7 @@ class Moment(msgspec.Struct, frozen=True, omit_defaults=True):
     task: list[float]
     players: list[PlayerMoment]
     oracle: float | None = None  # its return in the same layout; of an MDP, the best return there is
+    oracle_collected: list[float] | None = None  # Σφ of its episode
 
 
 def pack(moment: Moment, pictures: Sequence[Pixels | None]) -> bytes:

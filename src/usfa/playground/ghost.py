@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ __all__ = ["Ghost", "Oracles"]
 
 
 class Oracles:
-    """An oracle for each set of rules, made in the background: tables take a second, the first compilation ten."""
+    """An oracle for each set of rules, made in the background."""
 
     def __init__(self, workers: ThreadPoolExecutor) -> None:
         self._workers = workers
@@ -29,7 +30,9 @@ class Oracles:
         return future.result() if future.done() else None
 
 
+@cache
 def _warm_oracle(rules: RoomRules) -> Oracle:
+    """Ready to act: its tables take a second, the first compilation ten."""
     oracle = Oracle(rules)
     oracle.act(RoomBatch(1, rules, image_size=8).world, np.ones(rules.types))  # compiles
     return oracle
@@ -42,7 +45,9 @@ class Ghost:
         self._oracle = oracle
         self._room = RoomBatch(1, oracle.rules, seeds=[seed], image_size=8)
         self.returned = 0.0
+        self.collected = np.zeros(oracle.rules.types)
 
     def act(self, w: NDArray[np.float64]) -> None:
         self._room.move(self._oracle.act(self._room.world, w))
         self.returned += float(self._room.phi[0] @ w)
+        self.collected += self._room.phi[0]

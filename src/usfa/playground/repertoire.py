@@ -32,11 +32,18 @@ class Repertoire:
         for path in dict.fromkeys(agents):
             name = self._new_name(path)
             self.paths[name], self._agents[name] = path, load(path)
-        self.world(next(iter(self._agents))).close()  # says now what would go wrong with the first visitor
+        opening = self.world(self.first)  # says now what would go wrong with the first visitor
+        self.opening_rules = opening.rules
+        opening.close()
 
     def _new_name(self, path: str) -> str:
         short = path if path in SHIPPED_AGENTS else Path(path).resolve().name
         return short if short not in self.paths else path
+
+    @property
+    def first(self) -> str:
+        """The agent to begin with."""
+        return next(iter(self._agents))
 
     def __getitem__(self, name: str) -> TrainedAgent:
         if name not in self._agents:

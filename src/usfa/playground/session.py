@@ -8,7 +8,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from usfa.environments.room import RoomRules
 from usfa.errors import InputError
 from usfa.playground.cast import Cast, scene_of
 from usfa.playground.clock import Clock
@@ -219,8 +218,8 @@ class Session:
 
     def _walk_ghost(self) -> None:
         self._tasks.append(self.w)
-        rules = getattr(self.players[0].world, "rules", None)
-        oracle = self._services.oracles.get(rules) if isinstance(rules, RoomRules) else None
+        rules = self.players[0].world.rules
+        oracle = None if rules is None else self._services.oracles.get(rules)
         if oracle is None:
             return
         if self._ghost is None:
@@ -242,6 +241,7 @@ class Session:
             task=self.w.tolist(),
             players=[player.moment() if tell else player.between(share or 1.0) for player in self.players],
             oracle=self._yardstick(),
+            oracle_collected=None if self._ghost is None else self._ghost.collected.tolist(),
         )
         pictures = [None if share is None else self._look(player, share) for player in self.players]
         self.mailbox.moment(pack(moment, pictures), fleeting=not tell)

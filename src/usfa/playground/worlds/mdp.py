@@ -25,6 +25,7 @@ class MdpWorld:
     smooth = False
     rate = 1.5
     moment = 2
+    rules = None
 
     def __init__(self, env: TabularEnv) -> None:
         self._env = env

@@ -27,6 +27,7 @@ class PictureWorld:
     kind: WorldKind = "picture"
     smooth = False
     moment = 5
+    rules: RoomRules | None = None
 
     def __init__(self, env: Environment) -> None:
         self._env = env
@@ -81,11 +82,12 @@ class DoomWorld(PictureWorld):
     def __init__(self, env: Environment) -> None:
         super().__init__(env)
         inner: Any = env.unwrapped
-        self.rules: RoomRules = inner.rules
-        self.features, self.presets = object_cards(self.rules.types), room_presets(self.rules.types)
+        rules: RoomRules = inner.rules
+        self.rules, self._plan = rules, room_plan(rules)
+        self.features, self.presets = object_cards(rules.types), room_presets(rules.types)
 
     def plan(self) -> dict[str, Any]:
-        return room_plan(self.rules)
+        return self._plan
 
     def place(self, share: float = 1.0) -> dict[str, Any]:
         objects = [[int(kind), round(float(x), 2), round(float(y), 2)] for kind, x, y in self._info["objects"]]

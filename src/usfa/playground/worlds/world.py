@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from usfa.environments.room import RoomRules
 from usfa.playground.protocol import FeatureCard, PresetGroup
 from usfa.tasks import format_task
 
@@ -33,6 +34,11 @@ class World(Protocol):
     presets: list[PresetGroup]
     rate: float  # decisions per second at speed 1
     moment: int  # steps that a mark of good or bad is about
+
+    @property
+    def rules(self) -> RoomRules | None:
+        """Of a room, for its oracle."""
+        ...
 
     @property
     def observation(self) -> NDArray[Any]:

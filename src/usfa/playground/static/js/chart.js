@@ -21,7 +21,7 @@ export class Chart {
     this.lines = [...names.map((name, index) => ({ name, colour: index ? "two" : "one" })), best];
     find("legend").replaceChildren(...this.lines.map((line) => {
       line.points = [];
-      line.item = element("li", {}, `${line.name} `, element("b", { textContent: "0" }));
+      line.item = element("li", { className: line.dashed ? "dashed" : "" }, `${line.name} `, element("b", { textContent: "0" }));
       line.item.style.setProperty("--colour", `var(--${line.colour})`);
       return line.item;
     }));

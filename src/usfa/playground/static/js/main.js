@@ -82,7 +82,7 @@ function show(moment, pictures) {
   lastSeed = moment.seed;
   transport.seed(moment.seed);
   chosen.seed = moment.seed;
-  moment.players.forEach((player, index) => views[index].show(player, moment.task, pictures[index]));
+  moment.players.forEach((player, index) => views[index].show(player, moment, pictures[index]));
   if (moment.players[0].collected) {
     chart.show(moment);
     pace.answered(moment);

@@ -32,7 +32,8 @@ export class PlayerView {
     this.root.setAttribute("aria-label", `Player ${this.index + 1}`);
     this.part(".name").textContent = card.agent.name;
     this.part(".kind").textContent = KINDS[card.agent.kind];
-    this.part(".collected").replaceChildren(...scene.features.map(countOf));
+    this.counts = scene.features.map(countOf);
+    this.part(".collected").replaceChildren(...this.counts.map(({ root }) => root));
     const mine = this.index ? "two" : "one";
     const isMdp = scene.kind === "mdp";
     this.part(".picture").hidden = isMdp;
@@ -77,19 +78,28 @@ export class PlayerView {
     this.values.build(labels, { remove, titles: z.map((entries) => `z = [${entries.join(", ")}]`) });
   }
 
-  // A moment of this player, and its picture if there is a new one.
-  show(moment, task, picture) {
-    this.task = task;
-    if (moment.step === 0 || moment.step < this.step) this.map?.forget();
-    this.step = moment.step;
-    if (moment.place && this.map) this.map.show(moment.place);
-    if (moment.collected) this.#tell(moment);
+  // This player in a moment, and its picture if there is a new one.
+  show(player, moment, picture) {
+    this.task = moment.task;
+    if (player.step === 0 || player.step < this.step) this.map?.forget();
+    this.step = player.step;
+    if (player.place && this.map) this.map.show(player.place);
+    if (player.collected) {
+      this.#count(player.collected, moment.oracle_collected);
+      this.#tell(player);
+    }
     if (picture) this.#paint(picture);
   }
 
-  #tell({ collected, returned, thought, over, place }) {
-    this.returned = returned;
-    this.part(".collected").childNodes.forEach((count, index) => (count.lastChild.textContent = plain(collected[index], Number.isInteger(collected[index]) ? 0 : 2)));
+  // What was collected of each feature, and by the oracle.
+  #count(collected, oracle) {
+    this.counts.forEach(({ number, pace }, index) => {
+      number.textContent = amount(collected[index]);
+      pace.textContent = oracle ? `/${amount(oracle[index])}` : "";
+    });
+  }
+
+  #tell({ returned, thought, over, place }) {
     const ended = this.part(".over");
     ended.hidden = !over || this.scene.kind === "mdp";
     ended.textContent = over ? `Episode over: return ${plain(returned, 1)}` : "";
@@ -127,8 +137,11 @@ export class PlayerView {
   }
 }
 
+const amount = (value) => plain(value, Number.isInteger(value) ? 0 : 2);
+
 function countOf(feature) {
   const mark = feature.picture ? element("img", { src: feature.picture, alt: feature.name }) : element("b");
   if (!feature.picture) mark.style.background = feature.colour;
-  return element("span", { title: feature.name }, mark, element("span", { textContent: "0" }));
+  const number = element("span", { textContent: "0" }), pace = element("small", { title: "the oracle, so far" });
+  return { root: element("span", { title: feature.name }, mark, number, pace), number, pace };
 }

@@ -11,6 +11,7 @@ export class RoomMap {
     this.features = features;
     this.mine = mine;
     this.way = [];
+    this.pictures = features.map(({ picture }) => picture && Object.assign(new Image(), { src: picture }));
   }
 
   forget() {
@@ -32,7 +33,7 @@ export class RoomMap {
     pen.clearRect(0, 0, width, height);
     this.#walls(pen, width, height);
     this.#way(pen, at);
-    for (const [kind, x, y] of this.place.objects) this.#object(pen, at(x, y), 0.3 * scale, this.features[kind].colour);
+    for (const [kind, x, y] of this.place.objects) this.#object(pen, at(x, y), kind, 0.36 * scale);
     this.#agent(pen, at, scale);
   }
 
@@ -56,14 +57,19 @@ export class RoomMap {
     pen.globalAlpha = 1;
   }
 
-  #object(pen, [x, y], radius, fill) {
+  // Its picture; a disc of its colour until that has arrived.
+  #object(pen, [x, y], kind, radius) {
+    const picture = this.pictures[kind];
+    if (picture?.naturalWidth) {
+      const size = (2 * radius) / Math.max(picture.naturalWidth, picture.naturalHeight);
+      const [width, height] = [picture.naturalWidth * size, picture.naturalHeight * size];
+      pen.drawImage(picture, x - width / 2, y - height / 2, width, height);
+      return;
+    }
     pen.beginPath();
     pen.arc(x, y, radius, 0, 2 * Math.PI);
-    pen.fillStyle = fill;
+    pen.fillStyle = this.features[kind].colour;
     pen.fill();
-    pen.lineWidth = 1;
-    pen.strokeStyle = "#0009";
-    pen.stroke();
   }
 
   // A triangle, and the field of view in front of it.

@@ -48,7 +48,7 @@ export class TaskPanel {
       button.onclick = () => this.#choose(w);
       return button;
     });
-    return element("div", {}, element("p", { textContent: name }), element("div", {}, ...buttons));
+    return element("div", {}, element("p", { textContent: name }), element("div", { className: "group" }, ...buttons));
   }
 
   get w() {
