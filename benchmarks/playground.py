@@ -24,8 +24,6 @@ from typing import Any
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Origin
 
-from usfa.experiments import SHIPPED_AGENTS
-
 WANTED_RATE, WANTED_MILLISECONDS, WANTED_RATE_OF_EIGHT = 25, 100, 10
 TASKS = ([1.0, 1.0, -1.0, 0.0], [-1.0, 0.0, 1.0, 1.0])
 
@@ -36,9 +34,6 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--browser", action="store_true")
     arguments = parser.parse_args()
-    if arguments.agent == "room" and "room" not in SHIPPED_AGENTS:
-        print("No agent for the room is shipped yet; give the directory of one.")
-        return
     with server(arguments.agent) as url:
         warm_up(url)
         for view in (84, 336):

@@ -8,6 +8,7 @@ import urllib.request
 
 import pandas as pd
 import pytest
+from websockets.sync.client import connect
 
 from usfa.cli import main
 from usfa.cli.train import Train
@@ -378,12 +379,15 @@ def test_play_refuses_in_a_sentence(desk, capsys, words, sentence):
     assert sentence in refusal(capsys, desk, ["play", *words, "--no-browser"])
 
 
-def test_play_serves_until_it_is_interrupted(desk):
-    command = [sys.executable, "-m", "usfa", "play", "trip", "--port", "0", "--no-browser"]
+def test_play_serves_the_room_until_it_is_interrupted(desk):
+    command = [sys.executable, "-m", "usfa", "play", "--port", "0", "--no-browser"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         url = re.search(r"http://127\.0\.0\.1:\d+/", process.stdout.readline())[0]
         with urllib.request.urlopen(url, timeout=60) as answer:
             assert b"usfa" in answer.read()
+        with connect(url.replace("http", "ws") + "socket", origin=url.rstrip("/"), open_timeout=60) as socket:
+            agents = json.loads(socket.recv(60))["agents"]
+            assert [agent["name"] for agent in agents] == ["room", "trip", "room-uvfa"]
         process.send_signal(signal.SIGINT)
         assert process.communicate(timeout=60)[1] == ""
     assert process.returncode == 0

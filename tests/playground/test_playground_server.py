@@ -39,7 +39,8 @@ def get(server, path="/", **headers):
 def visit(server, origin=None, headers=None, host=None):
     address = f"ws://{host or '127.0.0.1'}:{server.port}/socket"
     own = server.url.rstrip("/") if origin is None else origin
-    with connect(address, origin=own or None, additional_headers=headers, compression=None, open_timeout=20) as socket:
+    options = {"compression": None, "open_timeout": 20, "close_timeout": 1}
+    with connect(address, origin=own or None, additional_headers=headers, **options) as socket:
         yield socket
 
 

@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from playground_fakes import Visitor
 
+from usfa.playground import Repertoire
 from usfa.playground.clock import Clock
 from usfa.playground.protocol import (
     ChooseCandidates,
@@ -139,6 +141,18 @@ def test_two_players_begin_in_the_same_layout(visitor):
     assert one["step"] == two["step"] == 5
 
 
+def test_the_shipped_agents_play_side_by_side():
+    visitor = Visitor(Repertoire(["room", "room-uvfa"]))
+    try:
+        visitor.set_up(Setup([PlayerChoice("room"), PlayerChoice("room-uvfa")], task=[1, 1, 0, 0], seed=1, view=64))
+        visitor.decide(90)
+        one, two = visitor.last["players"]
+        assert one["place"]["pose"] != two["place"]["pose"]
+        assert one["returned"] == one["collected"][0] + one["collected"][1] > 0  # it has learned something
+    finally:
+        visitor.close()
+
+
 def test_an_agent_against_itself_with_another_candidate_set(visitor):
     choices = [PlayerChoice("small", "task"), PlayerChoice("small", "train")]
     visitor.set_up(Setup(choices, task=[-1, 1, 0, 0], paused=True))
@@ -257,7 +271,7 @@ def test_an_oracle_walks_along_in_the_same_layout(visitor):
         visitor.decide()
         if visitor.last.get("oracle"):
             break
-    assert visitor.last["oracle"] > 0
+    assert visitor.last["oracle"] == sum(visitor.last["oracle_collected"]) > 0
 
 
 def test_when_a_session_breaks_the_others_go_on(visitor, repertoire):

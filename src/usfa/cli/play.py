@@ -13,8 +13,6 @@ from usfa.experiments import SHIPPED_AGENTS
 
 __all__ = ["Play", "run"]
 
-_FIRST = "room" if "room" in SHIPPED_AGENTS else next(iter(SHIPPED_AGENTS))
-
 
 @dataclass(frozen=True)
 class Play:
@@ -28,7 +26,7 @@ class Play:
       usfa play --host 0.0.0.0 --allow-remote            (for other machines; prints an address with a token)
     """
 
-    first: tyro.conf.Positional[str] = _FIRST
+    first: tyro.conf.Positional[str] = "room"
     """The agent to begin with: a shipped one, a run directory or an agent directory."""
     agent: tuple[str, ...] = ()
     """More agents to choose from; the shipped ones are always there."""
