@@ -22,7 +22,7 @@ from usfa.evaluation import read_scores, write_table
 from usfa.experiments import TrainConfig, preset
 from usfa.experiments.plan import Job, run_jobs
 from usfa.experiments.report import markdown_table
-from usfa.experiments.room_report import summary_of
+from usfa.experiments.room_tables import summary_of
 
 LEARNER: dict[str, dict[str, Any]] = {
     "as in the preset": {},

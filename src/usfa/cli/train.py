@@ -17,7 +17,7 @@ from usfa.environments.room.scale import is_standard_room, read_yardstick
 from usfa.errors import InputError
 from usfa.evaluation import read_scores, summarise
 from usfa.experiments import PRESETS, TrainConfig, preset, train
-from usfa.experiments.room_report import ROOM_TITLE, final_table, summary_of
+from usfa.experiments.room_tables import ROOM_TITLE, final_table, summary_of
 from usfa.experiments.run_directory import RunDirectory, read_config
 
 __all__ = ["Train", "run"]
