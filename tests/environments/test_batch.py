@@ -179,11 +179,7 @@ def with_attribute(**attributes):
         ({"reward_space": gym.spaces.Discrete(2)}, r"expected a Box of shape \[D\]"),
         (
             {"observation_space": gym.spaces.Dict({"x": gym.spaces.Discrete(2)})},
-            r"expected Discrete, a Box with one axis, or images",
-        ),
-        (
-            {"observation_space": gym.spaces.Box(0, 1, (84, 84))},
-            r"expected Discrete, a Box with one axis, or images: a",
+            r"wrap the environment in gymnasium\.wrappers\.FlattenObservation",
         ),
         ({"action_space": gym.spaces.Box(-1, 1, (2,))}, r"has the actions Box.*; expected Discrete from 0\.$"),
         ({"action_space": gym.spaces.Discrete(3, start=1)}, r"expected Discrete from 0\.$"),

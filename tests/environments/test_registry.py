@@ -1,7 +1,6 @@
 import importlib
 import warnings
 
-import gymnasium as gym
 import numpy as np
 import pytest
 
@@ -77,107 +76,6 @@ def test_what_cannot_be_made(name, arguments, sentence):
     with pytest.raises(InputError, match=sentence) as error:
         make(name, **arguments)
     assert "\n" not in str(error.value)
-
-
-# --- observations ---
-
-
-def test_states_become_one_hot():
-    spec = ObservationSpec.of(gym.spaces.Discrete(4))
-    assert spec == ObservationSpec((4,), 4, 0)
-    assert spec.encode(2).tolist() == [0, 0, 1, 0]
-    assert spec.encode(np.array([[0, 3], [1, 1]])).shape == (2, 2, 4)
-    assert spec.encode(np.int64(3)).dtype == np.float32
-
-
-def test_states_may_start_anywhere():
-    spec = ObservationSpec.of(gym.spaces.Discrete(3, start=-1))
-    assert spec == ObservationSpec((3,), 3, -1)
-    assert spec.encode([-1, 0, 1]).tolist() == np.eye(3).tolist()
-    for state in (-2, 2):
-        with pytest.raises(InputError, match=rf"^The observation {state} is not a state"):
-            spec.encode(state)
-
-
-def test_vectors_stay_as_they_are():
-    spec = ObservationSpec.of(gym.spaces.Box(-1, 1, (3,), np.float64))
-    assert spec == ObservationSpec((3,))
-    encoded = spec.encode(np.array([0.1, 0.2, 0.3]))
-    assert encoded.dtype == np.float32
-    assert encoded.tolist() == pytest.approx([0.1, 0.2, 0.3])
-    assert spec.encode(np.zeros((5, 3))).shape == (5, 3)
-
-
-def test_encoding_copies():
-    spec, observation = ObservationSpec((2,)), np.zeros(2, np.float32)
-    encoded = spec.encode(observation)
-    observation[:] = 9
-    assert encoded.tolist() == [0, 0]
-
-
-@pytest.mark.parametrize("observation", [4, -1, 1.0, "s1", None])
-def test_what_is_not_a_state(observation):
-    with pytest.raises(InputError, match=r"is not a state; expected a whole number below 4\.$"):
-        ObservationSpec((4,), 4).encode(observation)
-
-
-@pytest.mark.parametrize("observation", [[1.0, 2.0], 1.0, np.zeros((3, 2))])
-def test_vectors_of_another_size(observation):
-    with pytest.raises(InputError, match=r"^The observation has shape .*; expected \(3,\)\.$"):
-        ObservationSpec((3,)).encode(observation)
-
-
-@pytest.mark.parametrize(
-    "space",
-    [
-        gym.spaces.Dict({"x": gym.spaces.Discrete(2)}),
-        gym.spaces.Tuple([gym.spaces.Discrete(2)]),
-        gym.spaces.MultiDiscrete([2, 2]),
-        gym.spaces.Box(0, 1, (84, 84, 3)),
-        gym.spaces.Box(0, 255, (84, 84), np.uint8),
-        gym.spaces.Box(0, 255, (4, 84, 84, 3), np.uint8),
-        gym.spaces.Box(0, 1, ()),
-    ],
-)
-def test_spaces_that_are_not_supported(space):
-    with pytest.raises(InputError) as error:
-        ObservationSpec.of(space)
-    assert str(error.value) == (
-        f"Observations of {space} are not supported; expected Discrete, a Box with one axis, or images: a Box of "
-        "uint8 with the axes height, width and channels."
-    )
-
-
-def test_images_stay_bytes():
-    spec = ObservationSpec.of(gym.spaces.Box(0, 255, (4, 6, 3), np.uint8))
-    assert spec == ObservationSpec((4, 6, 3))
-    image = np.random.default_rng(0).integers(256, size=(4, 6, 3), dtype=np.uint8)
-    encoded = spec.encode(image)
-    assert encoded.dtype == np.uint8
-    assert np.array_equal(encoded, image)
-    image[:] = 0
-    assert encoded.any()  # it was copied
-    assert spec.encode(np.zeros((5, 2, 4, 6, 3), np.uint8)).shape == (5, 2, 4, 6, 3)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.int8, np.bool_])
-def test_images_of_other_numbers(dtype):
-    with pytest.raises(InputError) as error:
-        ObservationSpec((4, 6, 3)).encode(np.zeros((4, 6, 3), dtype))
-    assert str(error.value) == f"The image is of {np.dtype(dtype)}; expected uint8, from 0 to 255."
-
-
-@pytest.mark.parametrize("shape", [(6, 4, 3), (4, 6), (3, 4, 6), (4, 6, 3, 1), (4, 6, 4)])
-def test_images_of_another_shape(shape):
-    with pytest.raises(InputError) as error:
-        ObservationSpec((4, 6, 3)).encode(np.zeros(shape, np.uint8))
-    assert str(error.value) == f"The observation has shape {shape}; expected (4, 6, 3)."
-
-
-def test_buffers_have_the_type_of_what_they_hold():
-    assert ObservationSpec((4, 6, 3)).dtype == np.uint8
-    assert ObservationSpec((4,)).dtype == np.float32
-    assert ObservationSpec((4,), 4).dtype == np.float32
 
 
 # --- where agents act ---
