@@ -42,6 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
+        _see_working_directory()
         return _dispatch(words)
     except InputError as error:
         print(f"usfa: {error}", file=sys.stderr)
@@ -58,6 +59,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("\nusfa: interrupted; the last checkpoint is kept, and --resume goes on from it.", file=sys.stderr)
         return 130
+
+
+def _see_working_directory() -> None:
+    """Environments "module:Class" may be files of the working directory, as for `python -m`."""
+    here = os.getcwd()
+    if here not in sys.path and "" not in sys.path:
+        sys.path.append(here)
 
 
 def _dispatch(words: list[str]) -> int:

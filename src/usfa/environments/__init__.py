@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from usfa.environments.batch import Batch, Environment, EnvironmentBatch, Step
 from usfa.environments.registry import ENVIRONMENTS, EnvironmentSource, check_trusted, make, source
 from usfa.environments.spaces import ObservationSpec, action_count, feature_count
+from usfa.environments.vector_reward import Phi, PhiSource, VectorReward
 
 if TYPE_CHECKING:
     from usfa.environments.one_state import OneState, one_state_mdp
@@ -26,12 +27,15 @@ __all__ = [
     "EnvironmentSource",
     "ObservationSpec",
     "OneState",
+    "Phi",
+    "PhiSource",
     "Room",
     "RoomBatch",
     "RoomRules",
     "Step",
     "TabularEnv",
     "Trip",
+    "VectorReward",
     "action_count",
     "check_trusted",
     "feature_count",

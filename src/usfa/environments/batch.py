@@ -72,6 +72,8 @@ class EnvironmentBatch:
     def __init__(self, envs: Sequence[Environment], gamma: float, seeds: Sequence[int]) -> None:
         if not envs or len(envs) != len(seeds):
             raise InputError(f"{len(envs)} environments came with {len(seeds)} seeds; expected as many, at least one.")
+        if len({id(env) for env in envs}) < len(envs):
+            raise InputError(f"The environment {envs[0]} came twice; expected a new one in each place of the batch.")
         if not 0 < gamma <= 1:  # 0 would make a seam look like a termination
             raise InputError(f"gamma is {gamma}; expected a number above 0, at most 1.")
         self.envs = list(envs)
