@@ -17,6 +17,7 @@ COMMANDS = {
     "evaluate": "evaluate",
     "reproduce": "reproduce",
     "watch": "watch",
+    "check-env": "check_env",
     "list": "listing",
 }
 
@@ -26,6 +27,7 @@ USAGE = """usfa: one agent for every task r = φ·w, by universal successor feat
   usfa evaluate RUN         how a trained agent does on any task, without learning
   usfa reproduce WHAT       an experiment of the paper: trip, one-state, room
   usfa watch ENVIRONMENT    record a policy as film and contact sheet
+  usfa check-env ENV        what is wrong with an environment, with the cure
   usfa list                 presets, environments, task sets, shipped agents
 
 Examples:
@@ -33,6 +35,7 @@ Examples:
   usfa train trip-usfa --seeds 0 1 2 --learner.epsilon 0.3
   usfa evaluate trip --task 0.7,0.7 1,-0.5 --candidates task train sample:5
   usfa watch room --agent room --task 1,1,-1,0 --candidates train
+  usfa check-env own_environment:Delivery
 
 Each command has --help. Mistakes in the input end with one sentence and exit code 2.
 """
@@ -77,5 +80,5 @@ def _dispatch(words: list[str]) -> int:
         return 0
     if words[0] not in COMMANDS:
         raise unknown_name("command", words[0], COMMANDS)
-    importlib.import_module(f"{__name__}.{COMMANDS[words[0]]}").run(words[1:])
-    return 0
+    code: int | None = importlib.import_module(f"{__name__}.{COMMANDS[words[0]]}").run(words[1:])
+    return code or 0

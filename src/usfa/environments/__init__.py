@@ -14,6 +14,7 @@ from usfa.environments.spaces import ObservationSpec, action_count, feature_coun
 from usfa.environments.vector_reward import Phi, PhiSource, VectorReward
 
 if TYPE_CHECKING:
+    from usfa.environments.checking import Finding, check_environment
     from usfa.environments.one_state import OneState, one_state_mdp
     from usfa.environments.room import Room, RoomBatch, RoomRules
     from usfa.environments.tabular import TabularEnv
@@ -25,6 +26,7 @@ __all__ = [
     "Environment",
     "EnvironmentBatch",
     "EnvironmentSource",
+    "Finding",
     "ObservationSpec",
     "OneState",
     "Phi",
@@ -37,6 +39,7 @@ __all__ = [
     "Trip",
     "VectorReward",
     "action_count",
+    "check_environment",
     "check_trusted",
     "feature_count",
     "make",
@@ -46,12 +49,14 @@ __all__ = [
 ]
 
 _LATER = {
+    "Finding": "checking",
     "OneState": "one_state",
     "Room": "room",
     "RoomBatch": "room",
     "RoomRules": "room",
     "TabularEnv": "tabular",
     "Trip": "trip",
+    "check_environment": "checking",
     "one_state_mdp": "one_state",
     "trip_mdp": "trip",
 }

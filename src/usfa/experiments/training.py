@@ -59,6 +59,8 @@ def train(
 
 
 def _train(config: TrainConfig, agent: Agent, run: RunDirectory, console: Console | None, name: str) -> None:
+    if console is not None:
+        console.print(f"{config.environment}: {agent.spec.observation.describe()}", highlight=False, soft_wrap=True)
     learner = _learn(config, agent, run, console, name)
     with progress_bar(f"{name}: scoring snapshots", len(config.milestones), "snapshots", console) as bar:
         scores = score_snapshots(config, agent, run, name, bar)
