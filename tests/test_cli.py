@@ -195,7 +195,7 @@ def own(desk, monkeypatch):
 def test_check_an_environment(own, capsys):
     assert main(["check-env", "own_module:Own", "--steps", "50"]) == 0
     *findings, summary, following = capsys.readouterr().out.splitlines()
-    words = "Observations are a table of 3 states: one-hot; A = 2 actions, D = 2 features of φ."
+    words = "Observations: table of 3 states: one-hot; A = 2 actions, D = 2 features of φ."
     assert findings[0].rstrip().split(maxsplit=2) == ["note", "spaces", words]
     assert summary == "own_module:Own: no errors."
     assert following.startswith("Next: ")

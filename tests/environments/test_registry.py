@@ -72,13 +72,13 @@ def test_their_ids_without_the_extra(monkeypatch):
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "mo_gymnasium" else found(name))
     with pytest.raises(InputError) as error:
-        make("deep-see-treasure-v0")
+        make("far-from-all-v0")
     assert str(error.value) == (
-        "Unknown environment 'deep-see-treasure-v0': if it is one of MO-Gymnasium, install that with pip install "
-        "'usfa[mo]'."
+        "Unknown environment 'far-from-all-v0': if it is one of MO-Gymnasium, install that with pip install 'usfa[mo]'."
     )
-    with pytest.raises(InputError, match=r"did you mean 'trip'\?$"):
-        make("tripp")
+    for typing_error, name in (("tripp", "trip"), ("CartPol-v1", "CartPole-v1")):
+        with pytest.raises(InputError, match=rf"did you mean '{name}'\?$"):
+            make(typing_error)
 
 
 def test_their_module_without_the_extra(monkeypatch):

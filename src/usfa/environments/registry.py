@@ -122,9 +122,18 @@ def _creator(name: str) -> Callable[..., Environment]:
     if name not in gym.registry:
         _register_mo_gymnasium(name)
     if name not in gym.registry:
-        near = difflib.get_close_matches(name, gym.registry, n=1)
-        raise unknown_name("environment", name, [*ENVIRONMENTS, *near])
+        raise _unknown(name)
     return _from_gymnasium(name)
+
+
+def _unknown(name: str) -> InputError:
+    near = difflib.get_close_matches(name, gym.registry, n=1)
+    typing_error = difflib.get_close_matches(name, near, cutoff=0.85)
+    if re.search(r"-v\d+$", name) and not typing_error and not _has_mo_gymnasium():
+        return InputError(
+            f"Unknown environment {name!r}: if it is one of MO-Gymnasium, install that with pip install 'usfa[mo]'."
+        )
+    return unknown_name("environment", name, [*ENVIRONMENTS, *near])
 
 
 def _from_module(name: str) -> Callable[..., Environment]:
@@ -150,14 +159,14 @@ def _is_environment(thing: object) -> bool:
 
 def _register_mo_gymnasium(name: str) -> None:
     """MO-Gymnasium registers its ids when it is imported."""
-    if importlib.util.find_spec("mo_gymnasium") is not None:
+    if _has_mo_gymnasium():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what others warn of at their import is theirs
             import_module("mo_gymnasium", f"the environment {name!r}")
-    elif re.search(r"-v\d+$", name):
-        raise InputError(
-            f"Unknown environment {name!r}: if it is one of MO-Gymnasium, install that with pip install 'usfa[mo]'."
-        )
+
+
+def _has_mo_gymnasium() -> bool:
+    return importlib.util.find_spec("mo_gymnasium") is not None
 
 
 def _from_gymnasium(name: str) -> Callable[..., Environment]:

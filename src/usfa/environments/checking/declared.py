@@ -40,7 +40,7 @@ def declared(env: Environment) -> Generator[Finding, None, Declared]:
         )
         return Declared(env.observation_space, observation, actions, None)
     yield note(
-        "spaces", f"Observations are a {observation.describe()}; A = {actions} actions, D = {features} features of φ."
+        "spaces", f"Observations: {observation.describe()}; A = {actions} actions, D = {features} features of φ."
     )
     return Declared(env.observation_space, observation, actions, space)
 
