@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import gymnasium as gym
@@ -136,15 +137,18 @@ def _times(shape: tuple[int, ...]) -> str:
 
 def _one_hot(values: NDArray[Any], counts: tuple[int, ...], starts: tuple[int, ...]) -> NDArray[np.float32]:
     """Whole numbers [..., K] -> [..., sum of counts], a one for each."""
-    whole = np.issubdtype(values.dtype, np.integer) or (values.dtype == np.bool_ and max(counts) == 2)
-    index = values.astype(np.int64) - starts if whole else np.array(-1)
-    if (index < 0).any() or (index >= counts).any():
+    spread = values if len(counts) == 1 else values.repeat(counts, axis=-1)
+    hot = spread == _numbers(counts, starts)
+    if values.dtype.kind not in "iub" or not (hot.sum(axis=-1) == len(counts)).all():
         shown = values[..., 0] if len(counts) == 1 else values
         raise InputError(f"The observation {shown} is not a state; {_expected(counts, starts)}.")
-    encoded = np.zeros((*values.shape[:-1], sum(counts)), np.float32)
-    offsets = np.cumsum([0, *counts[:-1]])
-    np.put_along_axis(encoded, index + offsets, 1.0, axis=-1)
-    return encoded
+    return hot.astype(np.float32)
+
+
+@lru_cache
+def _numbers(counts: tuple[int, ...], starts: tuple[int, ...]) -> NDArray[np.int64]:
+    """What each place of the encoding stands for, [sum of counts]."""
+    return np.concatenate([np.arange(start, start + count) for count, start in zip(counts, starts, strict=True)])
 
 
 def _expected(counts: tuple[int, ...], starts: tuple[int, ...]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from usfa.environments.batch import Environment, is_savable
-from usfa.environments.checking.findings import Finding, error, note, warning
+from usfa.environments.checking.findings import Broken, Finding, error, note, warning
 from usfa.environments.checking.steps import same
 from usfa.environments.checking.walking import Moment, begin, walk
 from usfa.errors import told
@@ -74,6 +74,8 @@ def resuming(env: Any, another: Any, actions: int, seed: int) -> Iterator[Findin
         saved = json.dumps(env.get_state())
         expected = _record(_onwards(env, here, actions))
         another.set_state(json.loads(saved))
+    except Broken:  # it was a step that failed
+        raise
     except Exception as problem:  # it is other people's code
         yield error("resuming", f"get_state or set_state failed with {told(problem)}: use numbers, lists and dicts.")
         return
