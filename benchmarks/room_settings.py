@@ -27,14 +27,14 @@ from usfa.experiments.room_report import summary_of
 LEARNER: dict[str, dict[str, Any]] = {
     "as in the preset": {},
     "no clipping of gradients": {"clip": None},
-    "learning rate halved": {"learning_rate": 5e-4},
-    "learning rate doubled": {"learning_rate": 2e-3},
-    "half as many updates, twice as large": {"updates_per_round": 2},
-    "twice as many updates, half as large": {"updates_per_round": 8},
-    "one past round learned again": {"reuse": 1, "replay_capacity": 20, "updates_per_round": 8},
+    "learning rate halved": {"learning_rate": 3.5e-4},
+    "learning rate doubled": {"learning_rate": 1.4e-3},
+    "half as many updates, twice as large": {"updates_per_round": 4},
+    "twice as many updates, half as large": {"updates_per_round": 16},
+    "one past round learned again": {"reuse": 1, "replay_capacity": 20, "updates_per_round": 16},
     "target network, renewed every 100 updates": {"target_every": 100},
     "γ = 0.95": {"gamma": 0.95},
-    "γ = 0.97": {"gamma": 0.97},
+    "γ = 0.98": {"gamma": 0.98},
     "λ = 0": {"lambda_": 0.0},
 }
 NETWORK: dict[str, dict[str, Any]] = {

@@ -6,9 +6,10 @@ import pandas as pd
 import pytest
 
 from usfa.cli import main
+from usfa.cli.train import Train
 from usfa.environments import ENVIRONMENTS
-from usfa.experiments import PRESETS, SHIPPED_AGENTS
-from usfa.tasks import TASK_SETS
+from usfa.experiments import PRESETS, SHIPPED_AGENTS, preset
+from usfa.tasks import SPREAD_SETS, TASK_SETS
 from usfa.version import __version__
 
 SMALL = ["--seeds", "0", "1", "--learner.budget", "10", "--learner.reuse", "1", "--evaluation.snapshots", "2"]
@@ -88,7 +89,7 @@ def test_list_names_everything(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     assert main(["list"]) == 0
     out = capsys.readouterr().out
-    for name in [*PRESETS, *ENVIRONMENTS, *TASK_SETS, *SHIPPED_AGENTS, "train+task", "sample:N"]:
+    for name in [*PRESETS, *ENVIRONMENTS, *TASK_SETS, *SPREAD_SETS, *SHIPPED_AGENTS, "train+task", "sample:N"]:
         assert name in out
 
 
@@ -136,6 +137,24 @@ def test_a_config_of_another_name_is_the_one_that_is_read(desk, tiny_run, capsys
     (desk / "short.json").write_text(json.dumps(config))
     assert main(["train", "short.json", "--out", "run"]) == 0
     assert json.loads((desk / "run" / "config.json").read_text())["learner"]["budget"] == 5
+
+
+@pytest.mark.parametrize("frames", [["--frames", "12"], ["--frames=12"]])
+def test_frames_are_short_for_a_budget_of_frames(desk, capsys, frames):
+    words = ["train", "trip-usfa", "--seeds", "0", *frames, "--evaluation.snapshots", "1", "--out", "run"]
+    assert main(words) == 0
+    learner = json.loads((desk / "run" / "config.json").read_text())["learner"]
+    assert (learner["budget"], learner["budget_unit"]) == (12, "frames")
+
+
+def test_fewer_frames_have_snapshots_as_far_apart():
+    config = preset("room-laptop")
+    apart = config.learner.budget // config.evaluation.snapshots
+    for snapshots in (1, 2, 3):
+        short = Train(config, frames=snapshots * apart).resolved
+        assert short.milestones == tuple(apart * k for k in range(snapshots + 1))
+    assert Train(config, frames=10).resolved.milestones == (0, 10)
+    assert Train(config).resolved is config
 
 
 def test_the_default_directory_has_the_name_of_the_preset(desk, capsys):

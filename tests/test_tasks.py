@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from usfa.errors import InputError
 from usfa.tasks import (
+    SPREAD_SETS,
     TASK_SETS,
     Box,
     Gaussian,
@@ -16,6 +17,8 @@ from usfa.tasks import (
     parse_sampler,
     parse_task,
     parse_tasks,
+    simplex_lattice,
+    spread_over_simplex,
     task_set,
 )
 
@@ -174,6 +177,96 @@ def test_a_set_can_be_changed_without_harm():
 def test_unknown_set_suggests_the_nearest():
     with pytest.raises(InputError, match=r"^Unknown task set 'trip-diagnal': did you mean 'trip-diagonal'"):
         task_set("trip-diagnal")
+
+
+# --- preferences --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "features", "tasks"),
+    [
+        ("corners", 3, UNIT_3 := [[1, 0, 0], [0, 1, 0], [0, 0, 1]]),
+        ("corners:3", None, UNIT_3),
+        ("simplex:5", 2, [[1, 0], [0.75, 0.25], [0.5, 0.5], [0.25, 0.75], [0, 1]]),
+        ("simplex:2,2", None, [[1, 0], [0, 1]]),
+        ("lattice:2", 3, [[1, 0, 0], [0.5, 0.5, 0], [0.5, 0, 0.5], [0, 1, 0], [0, 0.5, 0.5], [0, 0, 1]]),
+        ("lattice:2,2", 2, [[1, 0], [0.5, 0.5], [0, 1]]),
+        ("lattice:7,1", None, [[1]]),
+    ],
+)
+def test_preferences_are_made_to_measure(text, features, tasks):
+    assert parse_tasks(text, features).tolist() == tasks
+
+
+@pytest.mark.parametrize("features", [2, 3, 4, 6])
+def test_preferences_are_spread_evenly(features):
+    """Mean and covariance are those of the uniform distribution."""
+    w = spread_over_simplex(2000, features)
+    assert w.shape == (2000, features)
+    assert len(np.unique(w, axis=0)) == 2000
+    assert w.min() >= 0
+    np.testing.assert_allclose(w.sum(axis=1), 1, rtol=1e-14)
+    np.testing.assert_allclose(w.mean(axis=0), 1 / features, rtol=0.02)
+    uniform = (np.eye(features) - 1 / features) / features / (features + 1)
+    np.testing.assert_allclose(np.cov(w.T), uniform, atol=0.05 * uniform.max())
+
+
+@pytest.mark.parametrize("features", [2, 3, 4, 6])
+def test_even_preferences_are_more_even_than_random_ones(features):
+    """E[max_d w_d] = (1 + 1/2 + … + 1/D) / D for w uniform over the simplex."""
+    expected = (1 / np.arange(1, features + 1)).mean()
+
+    def error(w):
+        return w.max(axis=1).mean() - expected
+
+    drawn = [error(np.random.default_rng(s).dirichlet(np.ones(features), 100)) for s in range(200)]
+    assert abs(error(spread_over_simplex(100, features))) < np.std(drawn) / 2
+
+
+@pytest.mark.parametrize(("divisions", "features", "count"), [(99, 2, 100), (12, 3, 91), (3, 6, 56)])
+def test_lattices_are_complete(divisions, features, count):
+    w = simplex_lattice(divisions, features)
+    assert w.shape == (count, features)
+    assert len(np.unique(w, axis=0)) == count
+    np.testing.assert_allclose(w.sum(axis=1), 1, rtol=1e-14)
+    np.testing.assert_allclose(w * divisions, np.rint(w * divisions), atol=1e-9)
+
+
+def test_two_entries_in_equal_steps_are_a_lattice():
+    assert spread_over_simplex(100, 2).tolist() == simplex_lattice(99, 2).tolist()
+
+
+@pytest.mark.parametrize(
+    ("text", "features", "form"),
+    [
+        ("corners", None, "corners:D"),
+        ("corners:x", 2, "corners:D"),
+        ("simplex", 2, "simplex:N,D"),
+        ("simplex:100", None, "simplex:N,D"),
+        ("simplex:100", 1, "simplex:N,D"),
+        ("simplex:1,3", None, "simplex:N,D"),
+        ("simplex:1000000,3", None, "simplex:N,D"),
+        ("simplex:5,3,2", None, "simplex:N,D"),
+        ("lattice:0", 3, "lattice:H,D"),
+        ("lattice:-1", 3, "lattice:H,D"),
+        ("lattice:1000,5", None, "lattice:H,D"),
+    ],
+)
+def test_preferences_that_cannot_be_made(text, features, form):
+    sentence = (
+        rf"^The task set '{text}' cannot be made; expected {form}( \(both from 2\))? with at most 100000 tasks, where D"
+    )
+    with pytest.raises(InputError, match=sentence):
+        parse_tasks(text, features)
+
+
+def test_preferences_must_fit_the_environment():
+    with pytest.raises(InputError, match=r"has 3 entries; expected 2"):
+        parse_tasks("simplex:100,3", 2)
+
+
+def test_every_form_of_preferences_is_listed():
+    assert [name.partition(":")[0] for name in SPREAD_SETS] == ["corners", "simplex", "lattice"]
 
 
 # --- D_z ----------------------------------------------------------------------------------------------------

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import combinations
+from math import comb
 from typing import Protocol
 
 import numpy as np
@@ -13,6 +15,7 @@ from usfa.errors import InputError, unknown_name
 
 __all__ = [
     "CANDIDATE_SETS",
+    "SPREAD_SETS",
     "TASK_SETS",
     "Box",
     "Gaussian",
@@ -25,6 +28,8 @@ __all__ = [
     "parse_sampler",
     "parse_task",
     "parse_tasks",
+    "simplex_lattice",
+    "spread_over_simplex",
     "task_set",
 ]
 
@@ -77,8 +82,10 @@ def _shown(task: object) -> str:
 
 
 def parse_tasks(tasks: str | ArrayLike, features: int | None = None) -> Array:
-    """Several tasks [K, D]: the name of a set in TASK_SETS, texts divided by ";", or numbers."""
+    """Several tasks [K, D]: a set of TASK_SETS or SPREAD_SETS by its name, texts divided by ";", or numbers."""
     if isinstance(tasks, str):
+        if tasks.partition(":")[0] in _SPREAD_KINDS:
+            return _stack([parse_task(w, features) for w in _spread_set(tasks, features)])
         if tasks in TASK_SETS:
             return _stack([parse_task(w, features) for w in task_set(tasks)])
         if re.fullmatch(r"[A-Za-z][\w-]*", tasks) and tasks.lower() not in {"nan", "inf", "infinity"}:
@@ -140,6 +147,66 @@ def task_set(name: str) -> Array:
     if name not in TASK_SETS:
         raise unknown_name("task set", name, TASK_SETS)
     return TASK_SETS[name].copy()
+
+
+# --- preferences: tasks on the simplex, entries from 0 that sum to one ---
+
+SPREAD_SETS: dict[str, str] = {
+    "corners": "the D tasks with a single 1",
+    "simplex:N": "N preferences spread evenly over the simplex",
+    "lattice:H": "all preferences whose entries are multiples of 1/H",
+}
+"""Sets for any number of features; where D is not known it comes last: corners:3, simplex:100,3, lattice:12,3."""
+
+_SPREAD_KINDS = {"corners": "corners:D", "simplex": "simplex:N,D (both from 2)", "lattice": "lattice:H,D"}
+_MOST = 100_000
+
+
+def spread_over_simplex(count: int, features: int) -> Array:
+    """N preferences [N, D] that cover the simplex evenly.
+
+    With D = 2 they are (1, 0), …, (0, 1) in equal steps. Above they are the points of a low-discrepancy sequence:
+    multiples of powers of the generalised golden ratio (the root of x^D = x + 1) modulo 1, carried to the simplex by
+    the inverse distribution function of its uniform distribution. Means over them stand for means over all
+    preferences, which is why corners and edges have no larger share than anything else.
+    """
+    if features == 2:
+        steps = np.arange(count) / (count - 1)
+        return np.stack([steps[::-1], steps], axis=-1)
+    ratio = 2.0
+    for _ in range(60):
+        ratio = (1 + ratio) ** (1 / features)
+    index, power = np.arange(1, count + 1)[:, None], np.arange(1, features)
+    u = (0.5 + index * ratio**-power) % 1  # [N, D - 1]
+    rest = np.cumprod(u ** (1 / (features - power)), axis=1)  # what is left after each entry
+    return -np.diff(rest, axis=1, prepend=1.0, append=0.0)
+
+
+def simplex_lattice(divisions: int, features: int) -> Array:
+    """All preferences [K, D] whose entries are multiples of 1/H, from (1, 0, …) to (…, 0, 1) (Das and Dennis 1998)."""
+    places = divisions + features - 1  # for H balls, and D - 1 bars that divide them
+    bars = np.array(list(combinations(range(places), features - 1)), np.int64)
+    balls: NDArray[np.int64] = np.diff(bars, axis=1, prepend=-1, append=places) - 1
+    return balls[::-1] / divisions
+
+
+def _spread_set(text: str, features: int | None) -> Array:
+    kind, _, arguments = text.partition(":")
+    numbers = [int(x) if x.isdecimal() else 0 for x in arguments.split(",")] if arguments else []
+    if features is not None and len(numbers) == (0 if kind == "corners" else 1):
+        numbers.append(features)
+    match kind, numbers:
+        case "corners", [dimensions] if 1 <= dimensions <= 1000:
+            return np.eye(dimensions)
+        case "simplex", [count, dimensions] if 2 <= dimensions <= 1000 and 2 <= count <= _MOST:
+            return spread_over_simplex(count, dimensions)
+        case "lattice", [divisions, dimensions] if 1 <= divisions <= _MOST and 1 <= dimensions <= 1000:
+            if comb(divisions + dimensions - 1, dimensions - 1) <= _MOST:
+                return simplex_lattice(divisions, dimensions)
+    raise InputError(
+        f"The task set {text!r} cannot be made; expected {_SPREAD_KINDS[kind]} with at most {_MOST} tasks, "
+        "where D features may be left out if the environment is known."
+    )
 
 
 # --- D_z: which policies are learned ---

@@ -3,30 +3,12 @@ import pytest
 import torch
 
 import usfa
-from usfa.agents import AgentFile, AgentSpec, TrainedAgent, make_agent
+from fake_agents import untrained
+from usfa.agents import AgentFile, AgentSpec, TrainedAgent
 from usfa.environments import ObservationSpec, trip_mdp
 from usfa.errors import InputError
 from usfa.functional import optimal_return
-from usfa.networks import NetworkConfig
 from usfa.tasks import parse_task
-
-
-def untrained(kind="usfa", environment="trip", spec=None, tasks=((1.0, 0.0), (0.0, 1.0))):
-    spec = spec or AgentSpec(ObservationSpec((2,), 2), 8, 2)
-    network = NetworkConfig(trunk=(8,), embedding=(8,), head=(8,))
-    file = AgentFile(
-        kind=kind,
-        spec=spec,
-        network=network,
-        environment=environment,
-        environment_arguments={},
-        gamma=1.0,
-        training_tasks=tasks,
-        policies="box:0,1",
-        seeds=(0,),
-    )
-    parameters = make_agent(kind, spec, network).initial_parameters(torch.Generator().manual_seed(0))
-    return TrainedAgent(file, parameters, 0)
 
 
 @pytest.fixture(scope="module")

@@ -5,11 +5,12 @@ import torch
 from fake_environments import SavableWalk, Scripted
 from random_mdps import random_mdp
 from usfa.agents import AgentSpec, exact_sf_gpi, make_agent
-from usfa.environments import EnvironmentBatch, ObservationSpec, TabularEnv, Trip, make, trip_mdp
+from usfa.environments import EnvironmentBatch, EnvironmentSource, ObservationSpec, TabularEnv, Trip, make, trip_mdp
 from usfa.errors import InputError
 from usfa.evaluation import exact_mdp, exact_scores
 from usfa.evaluation.episodes import episode_returns
 from usfa.evaluation.exact import greedy_tables
+from usfa.evaluation.scoring import Protocol, score
 from usfa.functional import optimal_return
 from usfa.networks import NetworkConfig, select_run, stack_runs
 
@@ -187,3 +188,32 @@ def test_only_environments_with_tables_have_an_exact_mdp():
     env = Trip()
     assert exact_mdp(env) is env.mdp
     assert exact_mdp(SavableWalk()) is None
+
+
+def test_all_tasks_meet_the_same_worlds():
+    """Episode by episode, whatever the run, and other worlds in every episode."""
+    asked = []
+
+    def create_batch(seeds, gamma):
+        asked.append(list(seeds))
+        return EnvironmentBatch([SavableWalk() for _ in seeds], gamma, seeds)
+
+    agent, parameters = random_agents("usfa", 2, AgentSpec(ObservationSpec((5,), 5), 2, 2))
+    rngs = [np.random.default_rng(seed) for seed in (0, 1)]
+    scores = score(
+        agent,
+        parameters,
+        EnvironmentSource(SavableWalk, create_batch),
+        np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]),
+        np.zeros((2, 3, 1, 2)),
+        rngs,
+        Protocol(episodes=4, epsilon=0.0),
+    )
+    assert scores.returns.shape == (2, 4, 3)
+    for seeds in asked:
+        worlds = np.array(seeds).reshape(4, 3)
+        assert (worlds == worlds[:, :1]).all()
+        assert len(np.unique(worlds)) == 4
+    assert asked[0] != asked[1]
+    np.testing.assert_array_equal(scores.returns[:, :, 0], scores.returns[:, :, 1])  # the same task and world twice
+    assert np.isnan(scores.optimal).all()

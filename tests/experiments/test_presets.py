@@ -2,6 +2,7 @@ import itertools
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from usfa.errors import InputError
@@ -10,6 +11,7 @@ from usfa.experiments.one_state import OneStateExperiment
 from usfa.experiments.training import build_agent
 from usfa.experiments.trip import TripExperiment
 from usfa.learners import LearnerConfig
+from usfa.networks import MNIH_2015
 from usfa.records import from_json, to_json
 from usfa.tasks import parse_tasks
 
@@ -40,6 +42,46 @@ def test_the_numbers_of_section_4_1():
     assert config.evaluation.tasks == ("trip-directions", "trip-diagonal", "trip-train")
     assert TripExperiment().places == 6
     assert TripExperiment().exploration_cost == 0.05
+
+
+def test_the_numbers_of_section_4_2_and_appendix_c():
+    """84×84 pixels, an LSTM, n_z = 30, D_z = N(w, 0.1 I), 32 steps, λ = 0.9, ε = 0.1, M = the unit vectors."""
+    config = preset("room-paper")
+    assert config.environment_arguments == {"image_size": 84}
+    assert config.network.convolutions == MNIH_2015
+    assert (config.network.memory, config.network.trunk, config.network.embedding) == (256, (128,), (32, 32))
+    assert (config.learner.policies, config.learner.policies_per_step) == ("gaussian:0.1", 30)
+    assert (config.learner.trajectory_length, config.learner.lambda_, config.learner.epsilon) == (32, 0.9, 0.1)
+    assert config.tasks.tolist() == np.eye(4).tolist()
+    assert config.evaluation.tasks == ("room-train", "room-easy", "room-hard")
+
+
+@pytest.mark.parametrize("base", ["room-laptop", "room-paper"])
+def test_agents_of_the_room_differ_only_in_what_they_learn_about(base):
+    usfa = preset(base)
+    for name, agent, tasks, policies, count, candidates in (
+        ("sigma-0.5", "usfa", 4, "gaussian:0.5", 30, usfa.evaluation.candidates),
+        ("8-tasks", "usfa", 8, "gaussian:0.1", 30, usfa.evaluation.candidates),
+        ("sf-gpi", "usfa", 4, "train", 4, ("train",)),
+        ("uvfa", "uvfa", 4, "task", 1, ("task",)),
+        ("uvfa-off-policy", "uvfa", 4, "train", 4, ("task",)),
+    ):
+        config = preset(f"{base}-{name}")
+        learner = replace(config.learner, policies="gaussian:0.1", policies_per_step=30)
+        evaluation = replace(config.evaluation, candidates=usfa.evaluation.candidates)
+        same = replace(config, agent="usfa", training_tasks=usfa.training_tasks, learner=learner, evaluation=evaluation)
+        assert same == usfa
+        assert (config.agent, len(config.tasks)) == (agent, tasks)
+        assert (config.learner.policies, config.learner.policies_per_step) == (policies, count)
+        assert config.evaluation.candidates == candidates
+
+
+@pytest.mark.parametrize("name", [name for name in PRESETS if preset(name).learner.tasks == "fixed"])
+def test_fixed_tasks_have_as_many_environments_each(name):
+    config = preset(name)
+    assert config.learner.environments % len(config.tasks) == 0
+    in_a_part = config.learner.environments // config.learner.updates_per_round
+    assert in_a_part >= len(config.tasks)  # every update learns from every task
 
 
 def test_baselines_differ_only_in_what_they_learn_about():

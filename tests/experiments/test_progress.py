@@ -10,8 +10,18 @@ from usfa.experiments.progress import interruptible, progress_bar
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
+@pytest.fixture
+def quiet():
+    """Signals that nobody waits for do no harm to the tests."""
+    before = {number: signal.signal(number, lambda *_: None) for number in SIGNALS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 @pytest.mark.parametrize("first", SIGNALS)
 @pytest.mark.parametrize("second", SIGNALS)
+@pytest.mark.usefixtures("quiet")
 def test_the_first_signal_waits_and_the_second_does_not(first, second):
     before = [signal.getsignal(number) for number in SIGNALS]
     with interruptible() as pressed:

@@ -10,13 +10,15 @@ import numpy as np
 import pytest
 import torch
 
+from usfa.agents import TrainedAgent
 from usfa.cli import main
 from usfa.errors import Diverged, InputError
 from usfa.evaluation import evaluate, read_scores
 from usfa.experiments import RunDirectory, load, preset, train
 from usfa.experiments.training import build_agent
 from usfa.learners import Learner
-from usfa.tasks import task_set as task_set_of
+from usfa.networks import select_run
+from usfa.tasks import task_set
 
 TRAIN = (
     *("train", "trip-usfa", "--seeds", "0", "1", "--learner.budget", "300"),
@@ -133,18 +135,20 @@ def test_tasks_that_do_not_fit_the_environment_leave_nothing(tmp_path, tiny_conf
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("milestone", [0, 40])
 @pytest.mark.parametrize("candidates", ["task", "sample:5"])
-@pytest.mark.parametrize("task_set", ["trip-directions", "trip-diagonal", "trip-train"])
-def test_scores_are_those_of_the_loaded_agent(tiny_run, candidates, task_set):
+@pytest.mark.parametrize("tasks", ["trip-directions", "trip-diagonal", "trip-train"])
+def test_scores_are_those_of_the_frozen_agents(tiny_run, milestone, candidates, tasks):
     """Candidate sets of different sizes are scored in one batch; each for itself gives the same."""
     scores = read_scores(tiny_run.scores)
-    last = scores[(scores.episodes == 40) & (scores.candidates == candidates) & (scores.task_set == task_set)]
-    for seed in (0, 1):
-        mine = last[last.seed == seed]
-        agent = load(tiny_run.path, seed)
-        z = agent.candidates(task_set_of(task_set), candidates, np.random.default_rng([seed, 1]))
-        for (task, found), own in zip(mine[["task", "score"]].itertuples(index=False), z, strict=True):
-            assert found == pytest.approx(float(evaluate(agent, task, own).score.iloc[0]))
+    chosen = (scores.snapshot == milestone) & (scores.candidates == candidates) & (scores.task_set == tasks)
+    parameters, _ = tiny_run.load_snapshot(milestone)
+    for run, seed in enumerate((0, 1)):
+        agent = TrainedAgent(load(tiny_run.path).file, select_run(parameters, run), seed)
+        z = agent.candidates(task_set(tasks), candidates, np.random.default_rng([seed, 1]))
+        found = scores[chosen & (scores.seed == seed)]
+        for task, score, own in zip(found.task, found.score, z, strict=True):
+            assert score == pytest.approx(evaluate(agent, task, own).score[0])
 
 
 # --- training that goes wrong ---

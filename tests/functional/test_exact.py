@@ -18,6 +18,7 @@ from usfa.functional import (
     optimal_policy,
     optimal_return,
     optimal_values,
+    policy_features,
     policy_return,
     policy_values,
     successor_features,
@@ -195,6 +196,7 @@ def test_returns_are_values_at_the_start(mdp, rng):
     earned = sum(float(mdp.start[s] * q[s, policy[s]]) for s in range(mdp.states))
     highest = sum(float(mdp.start[s] * best[s].max()) for s in range(mdp.states))
     assert policy_return(mdp, policy, w).item() == pytest.approx(earned)
+    assert (policy_features(mdp, policy) @ w).item() == pytest.approx(earned)
     assert optimal_return(mdp, w).item() == pytest.approx(highest)
 
 

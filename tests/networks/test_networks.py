@@ -17,6 +17,7 @@ from usfa.networks import (
     stack_runs,
 )
 from usfa.networks.layers import Dense
+from usfa.networks.memory import FORGET_BIAS
 from usfa.trajectory import Inputs, Trajectory
 
 SMALL = NetworkConfig(trunk=(6,), embedding=(4, 3), head=(5,))
@@ -176,8 +177,12 @@ def network_with_everything():
 
 
 def test_initialisation_is_torchs_own():
-    """As in nn.Linear and nn.Conv2d, which draw weights and biases from U(±1/√fan_in); norms start as the identity."""
+    """As in nn.Linear and nn.Conv2d, which draw weights and biases from U(±1/√fan_in); norms start as the identity.
+
+    Only the forget gates of the memory have more: they begin open.
+    """
     parameters = initial_parameters(network_with_everything().layers(), generator(0))
+    parameters["memory.input.bias"].chunk(4)[1].sub_(FORGET_BIAS)
     weights = {f"{name}.weight" for name in FAN_IN}
     biases = {f"{name}.bias" for name in FAN_IN if name != "memory.recurrent"}
     norms = {f"{name}.{part}" for name in ("image_norm", "state_norm") for part in ("weight", "bias")}

@@ -15,6 +15,7 @@ __all__ = ["main"]
 COMMANDS = {
     "train": "train",
     "evaluate": "evaluate",
+    "front": "front",
     "reproduce": "reproduce",
     "watch": "watch",
     "check-env": "check_env",
@@ -25,6 +26,7 @@ USAGE = """usfa: one agent for every task r = φ·w, by universal successor feat
 
   usfa train PRESET         train an agent, all seeds at once
   usfa evaluate RUN         how a trained agent does on any task, without learning
+  usfa front RUN            what it reaches over many preferences: front, utility, hypervolume, figures
   usfa reproduce WHAT       an experiment of the paper: trip, one-state, room
   usfa watch ENVIRONMENT    record a policy as film and contact sheet
   usfa check-env ENV        what is wrong with an environment, with the cure
@@ -34,6 +36,7 @@ Examples:
   usfa reproduce trip
   usfa train trip-usfa --seeds 0 1 2 --learner.epsilon 0.3
   usfa evaluate trip --task 0.7,0.7 1,-0.5 --candidates task train sample:5
+  usfa front trip --preferences simplex:100 --reference 0,0
   usfa watch room --agent room --task 1,1,-1,0 --candidates train
   usfa check-env own_environment:Delivery
 

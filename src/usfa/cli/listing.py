@@ -9,7 +9,7 @@ from usfa.cli.terminal import table_of
 from usfa.environments import ENVIRONMENTS
 from usfa.errors import InputError
 from usfa.experiments import PRESETS, SHIPPED_AGENTS
-from usfa.tasks import CANDIDATE_SETS, TASK_SETS, format_task
+from usfa.tasks import CANDIDATE_SETS, SPREAD_SETS, TASK_SETS, format_task
 
 __all__ = ["run"]
 
@@ -25,7 +25,7 @@ def run(words: list[str]) -> None:
     sections: dict[str, dict[str, str]] = {
         "presets (usfa train)": {name: about for name, (_, about) in PRESETS.items()},
         "environments": {name: entry.about for name, entry in ENVIRONMENTS.items()},
-        "task sets": sets,
+        "task sets": sets | SPREAD_SETS,
         "candidate sets (--candidates)": CANDIDATE_SETS,
         "shipped agents (usfa evaluate, usfa.load)": SHIPPED_AGENTS,
     }

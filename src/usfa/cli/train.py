@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -32,13 +32,30 @@ class Train:
     Examples:
       usfa train trip-usfa
       usfa train trip-usfa --seeds 0 1 2 --learner.epsilon 0.3 --out runs/greedier
-      usfa train room-laptop --frames 500000   (short for --learner.budget 500000 --learner.budget-unit frames)
+      usfa train room-laptop --frames 500000
       usfa train trip-usfa --resume
       usfa train runs/trip-usfa/config.json --out runs/again   (--trust, if it names a module to import)
     """
 
     config: Annotated[TrainConfig, tyro.conf.arg(name="")]
     output: Annotated[Output, tyro.conf.arg(name="")] = field(default_factory=Output)
+    frames: int | None = None
+    """In short: a budget of so many frames, with snapshots as far apart as they were."""
+
+    @property
+    def resolved(self) -> TrainConfig:
+        """The configuration, with the shorthand written out."""
+        if self.frames is None:
+            return self.config
+        learner, evaluation = self.config.learner, self.config.evaluation
+        snapshots = evaluation.snapshots
+        if learner.budget_unit == "frames":
+            snapshots = max(1, round(snapshots * self.frames / learner.budget))
+        return replace(
+            self.config,
+            learner=replace(learner, budget=self.frames, budget_unit="frames"),
+            evaluation=replace(evaluation, snapshots=snapshots),
+        )
 
 
 def run(words: list[str]) -> None:
@@ -48,7 +65,7 @@ def run(words: list[str]) -> None:
             raise InputError(f"A preset is missing; expected one of {', '.join(PRESETS)}.")
         print(f"Presets: {', '.join(PRESETS)}. `usfa train PRESET --help` shows every setting.")
         return
-    name, *rest = _without_shorthand(words)
+    name, *rest = words
     trust, rest = "--trust" in rest, [word for word in rest if word != "--trust"]
     if name.endswith(".json"):
         config, name = read_config(Path(name), TrainConfig), Path(name).resolve().parent.name
@@ -61,20 +78,8 @@ def run(words: list[str]) -> None:
         named = (saved.environment, saved.phi) == (command.config.environment, command.config.phi)
         check_trusted(saved.environment, trust or named, saved.phi)
         command = parse(Train, f"train {name}", rest, Train(saved))
-    run = train(command.config, command.output.path(name), command.output.existing, progress_console())
+    run = train(command.resolved, command.output.path(name), command.output.existing, progress_console())
     _print_training(Console(), run)
-
-
-def _without_shorthand(words: list[str]) -> list[str]:
-    """--frames N in full."""
-    full: list[str] = []
-    for word in words:
-        flag, equals, value = word.partition("=")
-        if flag == "--frames":
-            full += ["--learner.budget-unit", "frames", "--learner.budget", *([value] if equals else [])]
-        else:
-            full.append(word)
-    return full
 
 
 def _print_training(console: Console, run: RunDirectory) -> None:

@@ -9,7 +9,8 @@ import importlib.util
 import re
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -97,9 +98,13 @@ def source(
     if not isinstance(environment, str):
         return EnvironmentSource(lambda: with_phi(_created(environment, repr(environment), arguments), phi))
     together = ENVIRONMENTS[environment].create_batch if environment in ENVIRONMENTS and phi == "reward" else None
-    return EnvironmentSource(
-        partial(make, environment, phi, **arguments), partial(together, **arguments) if together is not None else None
-    )
+
+    def create_batch(seeds: Sequence[int], gamma: float) -> Batch:
+        assert together is not None
+        with _explained(repr(environment), arguments):
+            return together(seeds, gamma, **arguments)
+
+    return EnvironmentSource(partial(make, environment, phi, **arguments), None if together is None else create_batch)
 
 
 def make(name: str, /, phi: PhiSource = "reward", **arguments: Any) -> Environment:
@@ -175,15 +180,21 @@ def _from_gymnasium(name: str) -> Callable[..., Environment]:
 
 
 def _created(create: Callable[..., Environment], name: str, arguments: Mapping[str, Any]) -> Environment:
-    try:
+    with _explained(name, arguments):
         env = create(**arguments)
+    if not isinstance(env, gym.Env):
+        raise InputError(f"Environment {name} is {env!r}; expected a gymnasium.Env.")
+    return env
+
+
+@contextmanager
+def _explained(name: str, arguments: Mapping[str, Any]) -> Iterator[None]:
+    try:
+        yield
     except InputError:
         raise
     except Exception as error:  # it is other people's code
         raise InputError(f"Environment {name} cannot be made with {dict(arguments)}: {told(error)}.") from error
-    if not isinstance(env, gym.Env):
-        raise InputError(f"Environment {name} is {env!r}; expected a gymnasium.Env.")
-    return env
 
 
 def _copy(env: Environment) -> Environment:

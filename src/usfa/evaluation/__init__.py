@@ -2,6 +2,14 @@
 
 from usfa.evaluation.evaluate import evaluate
 from usfa.evaluation.exact import exact_mdp, exact_scores, greedy_tables
+from usfa.evaluation.fronts import (
+    environment_front,
+    front_indicators,
+    front_of,
+    known_front,
+    known_table,
+    reference_point,
+)
 from usfa.evaluation.scores import SCORE_COLUMNS, read_scores, score_table, write_table
 from usfa.evaluation.scoring import Protocol, Scores, score
 from usfa.evaluation.statistics import Summary, bootstrap_interval, interquartile_mean, summarise
@@ -12,12 +20,18 @@ __all__ = [
     "Scores",
     "Summary",
     "bootstrap_interval",
+    "environment_front",
     "evaluate",
     "exact_mdp",
     "exact_scores",
+    "front_indicators",
+    "front_of",
     "greedy_tables",
     "interquartile_mean",
+    "known_front",
+    "known_table",
     "read_scores",
+    "reference_point",
     "score",
     "score_table",
     "summarise",

@@ -3,33 +3,78 @@
 from __future__ import annotations
 
 from contextlib import closing
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from usfa.agents import Actor
-from usfa.environments import Batch
+from usfa.environments import Batch, EnvironmentSource
 from usfa.errors import InputError
 from usfa.networks import Parameters
 from usfa.rollout import epsilon_greedy
 from usfa.trajectory import Present
 
-__all__ = ["episode_returns"]
+__all__ = ["EpisodeBatch", "VectorReturns", "episode_batch", "episode_returns", "vector_returns"]
+
+Array = NDArray[np.float64]
 
 
-@torch.no_grad()
+class EpisodeBatch(NamedTuple):
+    """E episodes of each of K tasks, side by side: the first episode of every task, then the second, …"""
+
+    environments: Batch  # of E·K
+    w: Array  # [E·K, D]
+    z: Array  # [E·K, N, D]
+
+
+def episode_batch(
+    environments: EnvironmentSource, w: Array, z: Array, episodes: int, rng: np.random.Generator
+) -> EpisodeBatch:
+    """Tasks w [K, D] with candidate sets z [K, N, D], E times; all tasks meet the same worlds."""
+    seeds = np.repeat(rng.integers(2**31, size=episodes), len(w)).tolist()
+    return EpisodeBatch(environments.batch(seeds, gamma=1.0), np.tile(w, (episodes, 1)), np.tile(z, (episodes, 1, 1)))
+
+
+class VectorReturns(NamedTuple):
+    """What one episode in each of B environments collected."""
+
+    discounted: Array  # [B, D]  Σ γ^t φ_t
+    undiscounted: Array  # [B, D]  Σ φ_t
+
+
 def episode_returns(
     actor: Actor,
     parameters: Parameters,
     batch: Batch,
-    w: NDArray[np.float64],
-    z: NDArray[np.float64],
+    w: Array,
+    z: Array,
     epsilon: float,
     rng: np.random.Generator,
     step_limit: int = 100_000,
-) -> NDArray[np.float64]:
-    """The undiscounted return of one ε-greedy episode for each of B tasks; the batch is closed afterwards.
+) -> Array:
+    """The undiscounted return Σ φ_t·w of one ε-greedy episode for each of B tasks -> [B].
+
+    Arguments as in :func:`vector_returns`.
+    """
+    collected = vector_returns(actor, parameters, batch, w, z, epsilon, rng, step_limit=step_limit)
+    return np.einsum("bd,bd->b", collected.undiscounted, w)
+
+
+@torch.no_grad()
+def vector_returns(
+    actor: Actor,
+    parameters: Parameters,
+    batch: Batch,
+    w: Array,
+    z: Array,
+    epsilon: float,
+    rng: np.random.Generator,
+    gamma: float = 1.0,
+    step_limit: int = 100_000,
+) -> VectorReturns:
+    """The features that one ε-greedy episode collects for each of B tasks; the batch is closed afterwards.
 
     Args:
         actor: the agent.
@@ -39,31 +84,34 @@ def episode_returns(
         z: [B, N, D].
         epsilon: ε.
         rng: for the exploration.
+        gamma: γ of the discounted return.
         step_limit: an episode that lasts longer is an error.
-
-    Returns: [B].
     """
-    if batch.features != w.shape[1]:
-        raise InputError(f"The environment has {batch.features} features; the agent's tasks have {w.shape[1]} entries.")
     with closing(batch):
-        return _play(actor, parameters, batch, w, z, epsilon, rng, step_limit)
+        if batch.features != w.shape[1]:
+            raise InputError(
+                f"The environment has {batch.features} features; the agent's tasks have {w.shape[1]} entries."
+            )
+        return _play(actor, parameters, batch, w, z, epsilon, rng, gamma, step_limit)
 
 
 def _play(
     actor: Actor,
     parameters: Parameters,
     batch: Batch,
-    w: NDArray[np.float64],
-    z: NDArray[np.float64],
+    w: Array,
+    z: Array,
     epsilon: float,
     rng: np.random.Generator,
+    gamma: float,
     step_limit: int,
-) -> NDArray[np.float64]:
+) -> VectorReturns:
     tasks, policies = torch.from_numpy(w).float(), torch.from_numpy(z).float()
     memory = actor.initial_state(len(batch))
-    returns = np.full(len(batch), np.nan)
+    discounted, undiscounted = np.zeros(w.shape), np.zeros(w.shape)
+    running = np.ones(len(batch), np.bool_)  # an environment goes on after its episode; only the first counts
     action = np.zeros(len(batch), np.int64)
-    for _ in range(step_limit):
+    for t in range(step_limit):
         present = Present(
             torch.from_numpy(batch.observation),
             torch.from_numpy(action),
@@ -74,8 +122,10 @@ def _play(
         greedy, memory = actor.act(parameters, present, tasks, policies)
         action = epsilon_greedy(greedy.numpy()[None], batch.legal[None], epsilon, [rng])[0]
         step = batch.step(action)
-        finished = step.ended & np.isnan(returns)  # an environment goes on after its episode; only the first counts
-        returns[finished] = np.einsum("bd,bd->b", step.episode_phi, w)[finished]
-        if not np.isnan(returns).any():
-            return returns
+        discounted[running] += gamma**t * step.phi[running].astype(np.float64)
+        finished = step.ended & running
+        undiscounted[finished] = step.episode_phi[finished]
+        running &= ~finished
+        if not running.any():
+            return VectorReturns(discounted, undiscounted)
     raise InputError(f"An episode has not ended after {step_limit} steps; expected an environment with a time limit.")

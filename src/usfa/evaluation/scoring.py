@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from usfa.agents import Actor
 from usfa.environments import EnvironmentSource
 from usfa.errors import InputError
-from usfa.evaluation.episodes import episode_returns
+from usfa.evaluation.episodes import episode_batch, episode_returns
 from usfa.evaluation.exact import exact_mdp, exact_scores
 from usfa.functional import optimal_return
 from usfa.networks import Parameters, select_run
@@ -60,18 +60,15 @@ def score(
     env = environments.one()
     mdp = exact_mdp(env)
     env.close()
-    if protocol.exact and mdp is None:
-        raise InputError(f"The environment {env} has no tables; expected exact=False for it.")
-    if mdp is not None and protocol.exact is not False:
+    remembers = bool(actor.initial_state(1))  # what an agent with memory does is no table of states
+    if protocol.exact and (mdp is None or remembers):
+        lacking = "The agent has a memory" if remembers else f"The environment {env} has no tables"
+        raise InputError(f"{lacking}; expected exact=False for it.")
+    if mdp is not None and not remembers and protocol.exact is not False:
         returns = exact_scores(actor, parameters, mdp, w, z)[:, None]
         return Scores(returns, optimal_return(mdp, torch.from_numpy(w)).numpy())
-    # Every episode of every task in one batch, [episodes · K]; all tasks meet the same worlds.
-    episodes = protocol.episodes
-    tasks, policies = np.tile(w, (episodes, 1)), np.tile(z, (1, episodes, 1, 1))
     played = []
     for run, rng in enumerate(rngs):
-        seeds = np.repeat(rng.integers(2**31, size=episodes), len(w)).tolist()
-        batch = environments.batch(seeds, gamma=1.0)
-        weights = select_run(parameters, run)
-        played.append(episode_returns(actor, weights, batch, tasks, policies[run], protocol.epsilon, rng))
-    return Scores(np.stack(played).reshape(len(rngs), episodes, len(w)), np.full(len(w), np.nan))
+        batch = episode_batch(environments, w, z[run], protocol.episodes, rng)
+        played.append(episode_returns(actor, select_run(parameters, run), *batch, protocol.epsilon, rng))
+    return Scores(np.stack(played).reshape(len(rngs), protocol.episodes, len(w)), np.full(len(w), np.nan))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from usfa.agents import AgentKind
 from usfa.environments import EnvironmentSource, source
 from usfa.errors import InputError
-from usfa.learners import LearnerConfig
+from usfa.learners import LearnerConfig, check_environments
 from usfa.networks import NetworkConfig
 from usfa.tasks import parse_sampler, parse_tasks
 
@@ -53,7 +53,7 @@ class TrainConfig:
     """M: the name of a set, or a list such as "1,0;0,1"."""
     agent: AgentKind = "usfa"
     """usfa, or uvfa."""
-    environment_arguments: Mapping[str, int | float | str] = field(default_factory=dict)
+    environment_arguments: Mapping[str, bool | int | float | str] = field(default_factory=dict)
     """Arguments of the environment."""
     phi: str = "reward"
     """Where φ comes from: reward (a vector), info (info["vector_reward"]), or module:function, a function of
@@ -64,7 +64,7 @@ class TrainConfig:
     seeds: tuple[int, ...] = tuple(range(10))
     """One training run for each; all train at once."""
     checkpoint_every: int = 200
-    """Updates between two checkpoints."""
+    """Rounds of updates between two checkpoints."""
     threads: int = 1
     """Threads of PyTorch; small networks are fastest, and the same everywhere, with one."""
     device: str = "auto"
@@ -85,6 +85,7 @@ class TrainConfig:
         parse_sampler(self.learner.policies, self.tasks)
         if "phi" in self.environment_arguments:
             raise InputError("environment_arguments has an entry phi; expected it as phi itself.")
+        check_environments(self.learner, self.tasks)
 
     @property
     def environments(self) -> EnvironmentSource:

@@ -25,7 +25,7 @@ from usfa.experiments.progress import interruptible, progress_bar
 from usfa.experiments.run_directory import OnExisting, RunDirectory
 from usfa.experiments.snapshots import SnapshotWriter, score_snapshots
 from usfa.files import require_space
-from usfa.learners import Learner, Precision, choose_device, choose_precision
+from usfa.learners import Learner, Precision, check_replay, choose_device, choose_precision
 from usfa.records import to_json
 from usfa.tasks import candidate_set, parse_sampler, parse_tasks
 
@@ -51,6 +51,7 @@ def train(
         name: what the table of scores calls the agent; by default its kind.
     """
     agent = build_agent(config)
+    choose_device(config.device)  # what is not there is said before the directory is touched
     run = RunDirectory.prepare(Path(path), config, existing)
     with run.locked(), _threads(config.threads):
         if not run.scores.exists():
@@ -84,6 +85,7 @@ def build_agent(config: TrainConfig) -> Agent:
             f"{config.environment!r} has {spec.features} features."
         )
     _check_evaluation(config, spec.features)
+    check_replay(config.learner, spec.observation)
     return make_agent(config.agent, spec, config.network)
 
 
@@ -141,6 +143,7 @@ def _learn(config: TrainConfig, agent: Agent, run: RunDirectory, console: Consol
                 checkpoints.save()
             if interrupted.is_set():
                 checkpoints.stop()
+        learner.check_parameters()
     return learner
 
 

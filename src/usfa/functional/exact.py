@@ -20,6 +20,7 @@ __all__ = [
     "optimal_policy",
     "optimal_return",
     "optimal_values",
+    "policy_features",
     "policy_return",
     "policy_values",
     "successor_features",
@@ -163,6 +164,11 @@ def policy_return(mdp: TabularMDP, policy: Tensor, w: Tensor) -> Tensor:
     q = policy_values(mdp, policy, w)
     chosen = torch.nn.functional.one_hot(policy, mdp.actions).to(q)
     return torch.einsum("...sa,...sa,s->...", q, chosen, mdp.start)
+
+
+def policy_features(mdp: TabularMDP, policy: Tensor) -> Tensor:
+    """The exact vector return E[Σ γ^t φ_t] of policies [..., S], from the start -> [..., D]."""
+    return torch.einsum("...sd,s->...d", _solve(mdp, policy, mdp.expected_phi), mdp.start)
 
 
 def optimal_return(mdp: TabularMDP, w: Tensor) -> Tensor:

@@ -1,8 +1,19 @@
 """Learners: trajectories in, better parameters out."""
 
 from usfa.learners.adam import Adam
-from usfa.learners.config import LearnerConfig
+from usfa.learners.config import LearnerConfig, check_environments
 from usfa.learners.hardware import Precision, choose_device, choose_precision
+from usfa.learners.replay import check_replay
 from usfa.learners.single import Learner, Update
 
-__all__ = ["Adam", "Learner", "LearnerConfig", "Precision", "Update", "choose_device", "choose_precision"]
+__all__ = [
+    "Adam",
+    "Learner",
+    "LearnerConfig",
+    "Precision",
+    "Update",
+    "check_environments",
+    "check_replay",
+    "choose_device",
+    "choose_precision",
+]

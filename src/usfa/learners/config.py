@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from usfa.errors import InputError
 
-__all__ = ["LearnerConfig"]
+__all__ = ["LearnerConfig", "check_environments"]
 
 
 @dataclass(frozen=True)
@@ -70,3 +73,12 @@ class LearnerConfig:
             raise InputError(f"target_every is {self.target_every}; expected at least 1, or None.")
         if self.clip is not None and not self.clip > 0:
             raise InputError(f"clip is {self.clip}; expected a positive number, or None.")
+
+
+def check_environments(config: LearnerConfig, training_tasks: NDArray[np.float64]) -> None:
+    """InputError if fixed tasks cannot be dealt out evenly."""
+    if config.tasks == "fixed" and config.environments % len(training_tasks):
+        raise InputError(
+            f"environments is {config.environments}; expected a multiple of {len(training_tasks)}, so that every "
+            "training task has as many."
+        )

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from usfa.environments import ObservationSpec
 from usfa.errors import InputError
+from usfa.learners.config import LearnerConfig
 from usfa.trajectory import Trajectory
 
-__all__ = ["Replay", "join", "part"]
+__all__ = ["Replay", "check_replay", "join", "part"]
 
 LARGEST = 16 * 2**30
+"""Bytes that past trajectories may take."""
 
 
 class Replay:
@@ -28,12 +32,7 @@ class Replay:
         """Copy a trajectory of all runs over the oldest one."""
         fields = _fields(trajectory)
         if not self._stored:
-            size = self.capacity * sum(x.nbytes for x in fields.values())
-            if size > LARGEST:
-                raise InputError(
-                    f"replay_capacity is {self.capacity} trajectories, which take {size / 2**30:.0f} GiB; expected at "
-                    f"most {LARGEST >> 30} GiB."
-                )
+            _check_size(self.capacity, sum(x.nbytes for x in fields.values()))
             self._stored = {name: x.new_zeros((x.shape[0], self.capacity, *x.shape[1:])) for name, x in fields.items()}
         for name, x in fields.items():
             self._stored[name][:, self.added % self.capacity] = x
@@ -56,6 +55,22 @@ class Replay:
 
     def load_state(self, stored: dict[str, Tensor], added: int) -> None:
         self._stored, self.added = dict(stored), added
+
+
+def check_replay(config: LearnerConfig, observation: ObservationSpec) -> None:
+    """InputError if the observations of one run alone would take too much memory: said before anything is begun."""
+    if config.reuse:
+        entries = (config.trajectory_length + 1) * config.environments * math.prod(observation.shape)
+        _check_size(config.replay_capacity, entries * np.dtype(observation.dtype).itemsize)
+
+
+def _check_size(capacity: int, bytes_each: int) -> None:
+    size = capacity * bytes_each
+    if size > LARGEST:
+        raise InputError(
+            f"replay_capacity is {capacity} trajectories, which take {size / 2**30:.0f} GiB; expected at most "
+            f"{LARGEST >> 30} GiB."
+        )
 
 
 def join(fresh: Trajectory, past: Trajectory) -> Trajectory:

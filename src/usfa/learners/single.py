@@ -12,9 +12,9 @@ from torch import Tensor
 
 from usfa.agents import Agent
 from usfa.environments import EnvironmentSource
-from usfa.errors import Diverged, InputError
+from usfa.errors import Diverged
 from usfa.learners.adam import Adam, clip, flatten
-from usfa.learners.config import LearnerConfig
+from usfa.learners.config import LearnerConfig, check_environments
 from usfa.learners.hardware import Precision, autocast
 from usfa.learners.replay import Replay, join, part
 from usfa.networks import Parameters, over_runs, stack_runs
@@ -56,11 +56,7 @@ class Learner:
         self.seeds = tuple(seeds)
         self.device = device or torch.device("cpu")
         self.precision = precision
-        if config.tasks == "fixed" and config.environments % len(training_tasks):
-            raise InputError(
-                f"environments is {config.environments}; expected a multiple of {len(training_tasks)}, so that every "
-                "training task has as many."
-            )
+        check_environments(config, training_tasks)
         runs = len(self.seeds)
         streams = [_Streams(seed, config.environments) for seed in self.seeds]
         self.rngs = [stream.behaviour for stream in streams]

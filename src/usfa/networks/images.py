@@ -14,6 +14,8 @@ class Convolutions:
     """Convolutions with ReLU on uint8 images [..., H, W, C], flattened to [..., F]."""
 
     def __init__(self, layers: tuple[tuple[int, int, int], ...], shape: tuple[int, ...]) -> None:
+        if not layers:
+            raise InputError("network.convolutions is empty; images want at least one layer.")
         height, width, channels = shape
         self.layers: list[Convolution] = []
         for number, (outputs, kernel, stride) in enumerate(layers):

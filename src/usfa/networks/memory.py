@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -12,13 +13,27 @@ from usfa.trajectory import CoreState
 
 __all__ = ["Memory"]
 
+FORGET_BIAS = 1.0
+"""Jozefowicz et al. 2015: without it a memory fades by half at every step until it has learned not to."""
+
+
+@dataclass(frozen=True)
+class _Gates(Dense):
+    """What the input says to the gates. A new memory keeps what it has: the forget gates begin open."""
+
+    def draw(self, shape: tuple[int, ...], name: str, generator: torch.Generator) -> Tensor:
+        drawn = super().draw(shape, name, generator)
+        if name.endswith("bias"):
+            drawn.chunk(4)[1].add_(FORGET_BIAS)
+        return drawn
+
 
 class Memory:
     """Hochreiter & Schmidhuber 1997, with the gates in PyTorch's order: input, forget, cell, output."""
 
     def __init__(self, inputs: int, units: int) -> None:
         self.units = units
-        self.input = Dense("memory.input", inputs, 4 * units)
+        self.input = _Gates("memory.input", inputs, 4 * units)
         self.recurrent = Dense("memory.recurrent", units, 4 * units, bias=False)
         self.layers = [self.input, self.recurrent]
 

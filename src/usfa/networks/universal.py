@@ -105,7 +105,7 @@ class UniversalNetwork:
         """Where f(h) [T, B, F] meets g(z) [B, N, E]; each is multiplied by its weights only once.
 
         Concatenation: W [f, g] = W_f f + W_g g, for T·B states and B·N policies instead of T·B·N pairs.
-        Inner product: Σ_k o_k (W_f f)_k (W_g g)_k, of which the sum with the weights o is the output layer.
+        Inner product: Σ_k o_k ReLU(W_f f + b)_k (W_g g)_k, of which the sum with the weights o is the output layer.
         """
         weight = parameters["join.weight"]
         w_state, w_policy = weight.split([state.shape[-1], policy.shape[-1]], dim=1)

@@ -151,7 +151,9 @@ class RoomBatch:
 def room_batch(
     seeds: Sequence[int], gamma: float, image_size: int = 84, frame_stack: int = 1, **fields: Any
 ) -> RoomBatch:
-    """Rooms by the arguments of :class:`usfa.environments.room.Room`."""
+    """Rooms by the arguments of :class:`usfa.environments.room.Room`, of which those for rendering have no effect."""
+    for name in ("render_mode", "render_size"):
+        fields.pop(name, None)
     return RoomBatch(
         len(seeds), RoomRules(**fields), seeds=seeds, image_size=image_size, frame_stack=frame_stack, gamma=gamma
     )

@@ -1,0 +1,147 @@
+"""`usfa front`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import tyro
+from numpy.typing import NDArray
+from rich.console import Console
+
+from usfa.agents import TrainedAgent
+from usfa.cli.terminal import parse, table_of
+from usfa.errors import InputError
+from usfa.evaluation import front_indicators, front_of, known_front, known_table, reference_point, write_table
+from usfa.experiments import load
+from usfa.figures import save
+from usfa.figures.fronts import all_figures
+from usfa.tasks import parse_tasks
+
+__all__ = ["Front", "run"]
+
+
+@dataclass(frozen=True)
+class Front:
+    """What a trained agent reaches over many preferences: expected utility, hypervolume and the like, and figures.
+
+    Every number is printed with the γ, the reference point, the preferences and the episodes it depends on.
+
+    Examples:
+      usfa front trip
+      usfa front trip --candidates task --preferences simplex:500 --reference 0,0 --names coffee food
+      usfa front runs/deep-sea --gamma 0.99 --reference 0,-50 --episodes 1 --trust
+      usfa front runs/mine --preferences lattice:12 --known "1.5,0,-1;0,1.5,-1" --out runs/mine-front
+    """
+
+    run: tyro.conf.Positional[str]
+    """A run directory, an agent directory, or the name of a shipped agent."""
+    preferences: str = "simplex:100"
+    """Preferences w: simplex:N, lattice:H (multiples of 1/H), corners, the name of a set, or vectors "1,0;0.5,0.5"."""
+    candidates: str | None = None
+    """Candidate set C: task, train, train+task, sample:N, or vectors. By default train+task (UVFA: task)."""
+    gamma: float | None = None
+    """γ of the values; by default that of the training."""
+    reference: str | None = None
+    """Reference point of the hypervolume, such as 0,-50; without one there is no hypervolume."""
+    known: str = "env"
+    """What is known to be possible: env asks the environment, none, or the values "0.7,-1;8.2,-3"."""
+    episodes: int = 5
+    """Episodes per preference; 1 is enough where nothing is random."""
+    epsilon: float = 0.0
+    """Probability of a random action."""
+    seed: int | None = None
+    """Which of the training seeds; the first by default."""
+    rng: int = 0
+    """Seed of the evaluation: environments, exploration, sample:N."""
+    names: tuple[str, ...] = ()
+    """Names of the objectives, for the figures."""
+    out: Path | None = None
+    """Where front.csv, indicators.csv, known.csv and figures/ go; by default runs/front-RUN."""
+    trust: bool = False
+    """Allow the agent's file to name a module that its environment is imported from."""
+
+    @property
+    def path(self) -> Path:
+        return self.out if self.out is not None else Path("runs") / f"front-{Path(self.run).resolve().name}"
+
+
+def run(words: list[str]) -> None:
+    command = parse(Front, "front", words)
+    agent = load(command.run, command.seed)
+    _check(command, agent.file.spec.features)
+    known = _known(command, agent)
+    front = front_of(
+        agent,
+        command.preferences,
+        command.candidates,
+        known=known,
+        gamma=command.gamma,
+        episodes=command.episodes,
+        epsilon=command.epsilon,
+        seed=command.rng,
+        trust=command.trust,
+    )
+    indicators = front_indicators(front, known, command.reference)
+    _write(command, front, known, indicators)
+    _print(command, agent, known, indicators)
+
+
+def _check(command: Front, features: int) -> None:
+    """What only the end of the command needs is checked before the episodes."""
+    if command.reference is not None:
+        reference_point(command.reference, features)
+    if command.names and len(command.names) != features:
+        raise InputError(f"--names has {len(command.names)} entries; expected {features}, one per feature.")
+    if command.path.exists() and not command.path.is_dir():
+        raise InputError(f"{command.path} is a file; expected a directory for the results.")
+
+
+def _known(command: Front, agent: TrainedAgent) -> NDArray[np.float64] | None:
+    if command.known == "none":
+        return None
+    if command.known == "env":
+        return known_front(agent, command.preferences, gamma=command.gamma, trust=command.trust)
+    if command.known[:1].isalpha():
+        raise InputError(f"--known is {command.known!r}; expected env, none, or values such as 0.7,-1;8.2,-3.")
+    return parse_tasks(command.known, agent.file.spec.features)
+
+
+def _write(command: Front, front: pd.DataFrame, known: NDArray[np.float64] | None, indicators: pd.DataFrame) -> None:
+    possible = None if known is None else known_table(known)
+    for name, table in {"front": front, "known": possible, "indicators": indicators}.items():
+        if table is not None:
+            write_table(command.path / f"{name}.csv", table)
+    for name, figure in all_figures(front, possible, indicators, command.names).items():
+        save(figure, command.path / "figures" / f"{name}.png")
+
+
+def _print(command: Front, agent: TrainedAgent, known: NDArray[np.float64] | None, indicators: pd.DataFrame) -> None:
+    console = Console()
+    console.print(table_of(_shown(indicators), repr(agent)))
+    for line in (
+        "agent: what the policy of each preference gets it; set: if it could choose among the policies of all.",
+        "No known front, and so no utility loss: --known can give one." if known is None else "",
+        "No hypervolume: it needs a --reference point." if command.reference is None else "",
+        f"Front: {command.path / 'front.csv'}   figures: {command.path / 'figures'}",
+    ):
+        if line:
+            console.print(line, soft_wrap=True)
+
+
+def _shown(indicators: pd.DataFrame) -> pd.DataFrame:
+    """What is there, narrow enough for a terminal."""
+    indicators = indicators.dropna(how="all", subset=["agent", "best_of_set", "known"])
+    return pd.DataFrame(
+        {
+            "indicator": indicators.indicator.str.replace("utility loss", "loss"),
+            "agent": indicators.agent,
+            "set": indicators.best_of_set,
+            "known": indicators.known,
+            "γ": [f"{gamma:g}" for gamma in indicators.gamma],
+            "reference": indicators.reference,
+            "w × episodes": [f"{row.preferences} × {row.episodes}" for row in indicators.itertuples()],
+        }
+    )

@@ -1,0 +1,247 @@
+"""What an agent reaches for each of many preferences, and how good that is: evaluation for multi-objective RL."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from usfa.agents import TrainedAgent
+from usfa.environments import Environment, EnvironmentSource, check_trusted, feature_count, source
+from usfa.errors import InputError
+from usfa.evaluation.episodes import episode_batch, vector_returns
+from usfa.evaluation.exact import exact_mdp
+from usfa.functional import (
+    TabularMDP,
+    best_utility,
+    convex_coverage,
+    hypervolume,
+    nondominated,
+    optimal_policy,
+    pareto_front,
+    policy_features,
+    sparsity,
+)
+from usfa.tasks import parse_task, parse_tasks, spread_over_simplex
+
+__all__ = ["environment_front", "front_indicators", "front_of", "known_front", "known_table", "reference_point"]
+
+Array = NDArray[np.float64]
+PREFERENCES = "simplex:100"
+
+_Row = tuple[str, float, float, float, int]
+_UNKNOWN = float("nan")
+
+
+# --- what the agent reaches ---
+
+
+def front_of(
+    agent: TrainedAgent,
+    preferences: str | ArrayLike = PREFERENCES,
+    candidates: str | ArrayLike | None = None,
+    *,
+    known: ArrayLike | None = None,
+    gamma: float | None = None,
+    episodes: int = 5,
+    epsilon: float = 0.0,
+    seed: int = 0,
+    trust: bool = False,
+) -> pd.DataFrame:
+    """The vector return of the agent for every preference, as the mean of whole episodes, without learning.
+
+    Args:
+        agent: from :func:`usfa.load`.
+        preferences: K tasks: vectors, their text, or a set such as "simplex:100" or "lattice:12".
+        candidates: a set C; by default M ∪ {w'} for a USFA, {w'} for a UVFA.
+        known: value vectors [P, D] that are possible with this γ, such as :func:`known_front` gives; they say what is
+            optimal for preferences without negative entries.
+        gamma: γ of the values; by default what the agent was trained with.
+        episodes: per preference.
+        epsilon: probability of a random action.
+        seed: of the environments, the exploration and "sample:N".
+        trust: whether an agent's file may name a module to import its environment from.
+
+    Returns: a row for each preference: w1 … wD; value1 … valueD, the discounted vector return Σ γ^t φ_t; return1 …
+    returnD, the undiscounted one; utility, which is value·w, and its std over episodes; optimal, the best utility of
+    the known front; nondominated and supported, whether the value is on the Pareto front and in the convex coverage set
+    of all values; candidates, gamma, episodes and epsilon, as above.
+    """
+    w, gamma = _preferences(agent, preferences), _checked_gamma(agent, gamma)
+    if episodes < 1 or not 0 <= epsilon <= 1:
+        raise InputError(f"episodes is {episodes} and epsilon {epsilon}; expected at least 1, and 0 to 1.")
+    optimal = _optimal(known, w)
+    z = agent.candidates(w, candidates, np.random.default_rng([seed, 0]))
+    rng = np.random.default_rng([seed, 1])
+    batch = episode_batch(_environments(agent, trust), w, z, episodes, rng)
+    collected = vector_returns(agent.actor, agent.parameters, *batch, epsilon, rng, gamma)
+    discounted, undiscounted = (x.reshape(episodes, *w.shape) for x in collected)
+    table = _table(w, discounted, undiscounted, optimal)
+    return table.assign(candidates=_name(agent, candidates), gamma=gamma, episodes=episodes, epsilon=epsilon)
+
+
+def _table(w: Array, discounted: Array, undiscounted: Array, optimal: Array) -> pd.DataFrame:
+    """From preferences [K, D], returns of episodes [E, K, D] and the best utilities [K]."""
+    values, utility = discounted.mean(axis=0), np.einsum("ekd,kd->ek", discounted, w)
+    columns = {
+        **_columns("w", w),
+        **_columns("value", values),
+        **_columns("return", undiscounted.mean(axis=0)),
+        "utility": utility.mean(axis=0),
+        "std": utility.std(axis=0, ddof=1) if len(utility) > 1 else 0.0,
+        "optimal": optimal,
+        "nondominated": nondominated(values),
+        "supported": convex_coverage(values),
+    }
+    return pd.DataFrame(columns)
+
+
+def _preferences(agent: TrainedAgent, preferences: str | ArrayLike) -> Array:
+    features = agent.file.spec.features
+    if features < 2:
+        raise InputError(f"The agent has {features} feature; expected at least 2, between which one can prefer.")
+    return parse_tasks(preferences, features)
+
+
+def _checked_gamma(agent: TrainedAgent, gamma: float | None) -> float:
+    gamma = agent.file.gamma if gamma is None else gamma
+    if not 0 < gamma <= 1:
+        raise InputError(f"gamma is {gamma}; expected a number above 0, at most 1.")
+    return gamma
+
+
+def _environments(agent: TrainedAgent, trust: bool) -> EnvironmentSource:
+    check_trusted(agent.file.environment, trust, agent.file.phi)
+    return source(agent.file.environment, phi=agent.file.phi, **agent.file.environment_arguments)
+
+
+def _name(agent: TrainedAgent, candidates: str | ArrayLike | None) -> str:
+    if candidates is None:
+        return agent.default_candidates
+    return candidates if isinstance(candidates, str) else "own"
+
+
+def _columns(name: str, vectors: Array) -> dict[str, Array]:
+    return {f"{name}{index}": column for index, column in enumerate(vectors.T, start=1)}
+
+
+def _vectors(table: pd.DataFrame, name: str) -> Array:
+    return table.filter(regex=rf"^{name}\d+$").to_numpy(np.float64)
+
+
+def _optimal(known: ArrayLike | None, w: Array) -> Array:
+    """The best utility in the known front; it says nothing about w < 0, whose best values may be far behind it."""
+    if known is None:
+        return np.full(len(w), np.nan)
+    return np.where((w >= 0).all(axis=1), best_utility(known, w), np.nan)
+
+
+# --- what is possible ---
+
+
+def known_front(
+    agent: TrainedAgent,
+    preferences: str | ArrayLike = PREFERENCES,
+    *,
+    gamma: float | None = None,
+    trust: bool = False,
+) -> Array | None:
+    """The known front [P, D] of an agent's environment; arguments as in :func:`front_of`. None if it is not known."""
+    w, gamma = _preferences(agent, preferences), _checked_gamma(agent, gamma)
+    env = _environments(agent, trust).one()
+    front = environment_front(env, gamma, w)
+    env.close()
+    return front
+
+
+def environment_front(env: Environment, gamma: float, w: Array) -> Array | None:
+    """Discounted value vectors [P, D] that no policy can improve on, or None where they are not known.
+
+    They come from the environment's `pareto_front(gamma)` or `convex_coverage_set(gamma)`, as some of MO-Gymnasium
+    have them. In a finite MDP they are the values of optimal policies: for the preferences w [K, D], and for 1000
+    others, so that few are missed that are optimal for some preference.
+    """
+    feature_count(env)  # says what is wrong if there are none
+    if env.get_wrapper_attr("reward_space") is not getattr(env.unwrapped, "reward_space", None):
+        return None  # a wrapper pays something else
+    mdp = exact_mdp(env)
+    if mdp is not None:
+        return _front_of_tables(replace(mdp, discount=gamma * (mdp.discount > 0).to(mdp.discount)), w)
+    for name in ("pareto_front", "convex_coverage_set"):
+        of_gamma = getattr(env.unwrapped, name, None)
+        if callable(of_gamma):
+            return pareto_front(of_gamma(gamma))
+    return None
+
+
+def _front_of_tables(mdp: TabularMDP, w: Array) -> Array:
+    tasks = torch.from_numpy(np.concatenate([w, spread_over_simplex(1000, mdp.features)]))
+    values = torch.cat([policy_features(mdp, optimal_policy(mdp, some)) for some in tasks.split(100)])
+    return pareto_front(values.numpy().round(12))  # policies that differ where they never go differ in the last bit
+
+
+def known_table(known: ArrayLike) -> pd.DataFrame:
+    """A known front as a table: value1 … valueD, and whether a point is in the convex coverage set."""
+    values = pareto_front(known)
+    return pd.DataFrame({**_columns("value", values), "supported": convex_coverage(values)})
+
+
+# --- how good it is ---
+
+
+def front_indicators(
+    front: pd.DataFrame, known: ArrayLike | None = None, reference: str | ArrayLike | None = None
+) -> pd.DataFrame:
+    """The indicators of multi-objective RL, each with everything it depends on.
+
+    Args:
+        front: from :func:`front_of`.
+        known: the front that it was given.
+        reference: the reference point of the hypervolume, [D] or its text; without one there is no hypervolume.
+
+    Returns: a row for each indicator: `agent` is what the policy asked for with each preference reaches; `best_of_set`
+    lets each preference choose among the values of all, as the literature does with sets of policies; `known` is
+    the known front itself; then γ, the reference point, and the number of preferences and of episodes.
+    """
+    w, values = _vectors(front, "w"), _vectors(front, "value")
+    origin = None if reference is None else reference_point(reference, w.shape[1])
+    rows = [
+        *_utility_rows(front, best_utility(values, w)),
+        ("hypervolume", _UNKNOWN, _hypervolume(values, origin), _hypervolume(known, origin), len(front)),
+        ("sparsity", _UNKNOWN, sparsity(values), _UNKNOWN if known is None else sparsity(known), len(front)),
+    ]
+    table = pd.DataFrame(rows, columns=["indicator", "agent", "best_of_set", "known", "preferences"])
+    point = "" if origin is None else ",".join(f"{x:g}" for x in origin)
+    table.insert(4, "gamma", front.gamma.iloc[0])
+    table.insert(5, "reference", np.where(table.indicator == "hypervolume", point, ""))
+    return table.assign(episodes=front.episodes.iloc[0])
+
+
+def reference_point(reference: str | ArrayLike, features: int) -> Array:
+    """A reference point [D] from numbers or text."""
+    try:
+        return parse_task(reference, features)
+    except InputError:
+        raise InputError(
+            f"The reference point {reference!r} cannot be used; expected {features} numbers, one per feature."
+        ) from None
+
+
+def _utility_rows(front: pd.DataFrame, best: Array) -> list[_Row]:
+    """Losses are those of the preferences whose optimum is known."""
+    judged = front.optimal.notna().to_numpy()
+    optimal = front.optimal[judged]
+    asked, chosen = optimal - front.utility[judged], optimal - best[judged]
+    highest = optimal.mean() if judged.all() else _UNKNOWN
+    return [
+        ("expected utility", front.utility.mean(), best.mean(), highest, len(front)),
+        ("mean utility loss", asked.mean(), chosen.mean(), _UNKNOWN, len(optimal)),
+        ("maximum utility loss", asked.max(), chosen.max(), _UNKNOWN, len(optimal)),
+    ]
+
+
+def _hypervolume(values: ArrayLike | None, reference: Array | None) -> float:
+    return _UNKNOWN if values is None or reference is None else hypervolume(values, reference)

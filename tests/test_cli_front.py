@@ -1,0 +1,126 @@
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from usfa.cli import main
+from usfa.evaluation import front_indicators, front_of, known_front
+from usfa.experiments import load
+
+
+@pytest.fixture
+def desk(tmp_path, monkeypatch):
+    """An empty working directory, and a terminal of the usual width."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    return tmp_path
+
+
+def files(directory):
+    return sorted(str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file())
+
+
+EVERYTHING = ["figures/front.png", "figures/utility.png", "front.csv", "indicators.csv", "known.csv"]
+
+
+def test_a_shipped_agent_on_a_hundred_preferences(desk, capsys):
+    words = "front trip --candidates task --reference 0,-50 --gamma 0.9 --episodes 1 --names coffee food"
+    assert main(words.split()) == 0
+    out = capsys.readouterr().out
+    assert files(desk / "runs" / "front-trip") == EVERYTHING
+    agent = load("trip")
+    known = known_front(agent, gamma=0.9)
+    front = front_of(agent, candidates="task", gamma=0.9, episodes=1, known=known)
+    pd.testing.assert_frame_equal(pd.read_csv(desk / "runs" / "front-trip" / "front.csv"), front)
+    expected = front_indicators(front, known, "0,-50")
+    written = pd.read_csv(
+        desk / "runs" / "front-trip" / "indicators.csv", keep_default_na=False, na_values={"agent": [""], "known": [""]}
+    )
+    pd.testing.assert_frame_equal(written, expected)
+    (utility,) = [line.split() for line in out.splitlines() if line.startswith("expected utility")]
+    assert utility[2:] == [*(f"{x:.5f}" for x in expected.iloc[0, 1:4]), "0.9", "100", "×", "1"]
+    (volume,) = [line.split() for line in out.splitlines() if line.startswith("hypervolume")]
+    assert volume[-5:] == ["0.9", "0,-50", "100", "×", "1"]
+
+
+def test_the_same_command_gives_the_same_files(desk, capsys):
+    for out in ("one", "two"):
+        words = f"front trip --candidates sample:3 --epsilon 0.3 --rng 7 --preferences simplex:20 --out {out}"
+        assert main(words.split()) == 0
+    for name in EVERYTHING:
+        assert (desk / "one" / name).read_bytes() == (desk / "two" / name).read_bytes()
+
+
+def test_a_training_seed_and_preferences_of_ones_own(desk, capsys, tiny_run):
+    words = ["front", str(tiny_run.path), "--seed", "1", "--preferences", "1,0;-1,0.5", "--known", "none"]
+    assert main([*words, "--out", "out"]) == 0
+    out = capsys.readouterr().out
+    assert files(desk / "out") == ["figures/front.png", "front.csv", "indicators.csv"]  # not on the simplex: no map
+    front = pd.read_csv(desk / "out" / "front.csv")
+    assert front[["w1", "w2"]].to_numpy().tolist() == [[1, 0], [-1, 0.5]]
+    np.testing.assert_allclose(front.utility, front_of(load(tiny_run.path, 1), "1,0;-1,0.5").utility)
+    assert "seed 1" in out
+    assert "utility loss:" in out
+    assert "No hypervolume" in out
+    assert not any(line.startswith(("maximum", "hypervolume")) for line in out.splitlines())
+
+
+def test_a_known_front_of_ones_own(desk, capsys):
+    words = ["front", "trip", "--preferences", "simplex:3", "--known", "2,0;0,2;1.5,1.5"]
+    assert main(words) == 0
+    assert pd.read_csv(desk / "runs" / "front-trip" / "front.csv").optimal.tolist() == [2, 1.5, 2]
+    assert pd.read_csv(desk / "runs" / "front-trip" / "known.csv").supported.tolist() == [True, True, True]
+
+
+def test_help_shows_examples(desk, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["front", "--help"])
+    assert stop.value.code == 0
+    assert "usfa front runs/deep-sea --gamma 0.99 --reference 0,-50" in capsys.readouterr().out
+    assert main([]) == 0
+    assert "usfa front RUN" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["tripp"], "did you mean 'trip'?"),
+        (["trip", "--preferences", "simplex"], "The task set 'simplex' cannot be made; expected simplex:N,D"),
+        (["trip", "--preferences", "simplex:10,3"], "has 3 entries; expected 2"),
+        (["trip", "--preferences", "1,nan"], "holds NaN or infinity"),
+        (["trip", "--candidates", "trian"], "did you mean 'train'?"),
+        (["trip", "--gamma", "0"], "gamma is 0.0; expected a number above 0, at most 1."),
+        (["trip", "--reference", "0"], "The reference point '0' cannot be used; expected 2 numbers, one per feature."),
+        (["trip", "--reference", "0,x"], "The reference point '0,x' cannot be used"),
+        (["trip", "--known", "1,2,3"], "has 3 entries; expected 2"),
+        (
+            ["trip", "--known", "environment"],
+            "--known is 'environment'; expected env, none, or values such as 0.7,-1;8.2,-3.",
+        ),
+        (["trip", "--episodes", "0"], "episodes is 0"),
+        (["trip", "--epsilon", "2"], "epsilon 2.0"),
+        (["trip", "--seed", "7"], "has no seed 7"),
+        (["trip", "--names", "coffee"], "--names has 1 entries; expected 2, one per feature."),
+        (["trip", "--out", "taken"], "taken is a file; expected a directory for the results."),
+        (["trip", "--out", "taken/deeper"], "taken"),
+    ],
+)
+def test_bad_input_is_one_sentence(desk, capsys, words, sentence):
+    (desk / "taken").write_text("")
+    assert main(["front", *words]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("usfa: ")
+    assert sentence in line
+    assert files(desk) == ["taken"]
+
+
+def test_modules_of_strangers_need_trust(desk, capsys, tiny_run):
+    folder = desk / "agent"
+    folder.mkdir()
+    for path in (tiny_run.path / "agent").iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "environment": "payload:Env-v0"}))
+    assert main(["front", "agent"]) == 2
+    assert "would import and run the module 'payload'" in capsys.readouterr().err
