@@ -18,6 +18,7 @@ COMMANDS = {
     "front": "front",
     "reproduce": "reproduce",
     "watch": "watch",
+    "check-env": "check_env",
     "list": "listing",
 }
 
@@ -28,6 +29,7 @@ USAGE = """usfa: one agent for every task r = φ·w, by universal successor feat
   usfa front RUN            what it reaches over many preferences: front, utility, hypervolume, figures
   usfa reproduce WHAT       an experiment of the paper: trip, one-state, room
   usfa watch ENVIRONMENT    record a policy as film and contact sheet
+  usfa check-env ENV        what is wrong with an environment, with the cure
   usfa list                 presets, environments, task sets, shipped agents
 
 Examples:
@@ -36,6 +38,7 @@ Examples:
   usfa evaluate trip --task 0.7,0.7 1,-0.5 --candidates task train sample:5
   usfa front trip --preferences simplex:100 --reference 0,0
   usfa watch room --agent room --task 1,1,-1,0 --candidates train
+  usfa check-env own_environment:Delivery
 
 Each command has --help. Mistakes in the input end with one sentence and exit code 2.
 """
@@ -45,6 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
+        _see_working_directory()
         return _dispatch(words)
     except InputError as error:
         print(f"usfa: {error}", file=sys.stderr)
@@ -63,6 +67,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
+def _see_working_directory() -> None:
+    """Environments "module:Class" may be files of the working directory, as for `python -m`."""
+    here = os.getcwd()
+    if here not in sys.path and "" not in sys.path:
+        sys.path.append(here)
+
+
 def _dispatch(words: list[str]) -> int:
     if not words or words[0] in {"-h", "--help", "help"}:
         print(USAGE, end="")
@@ -72,5 +83,5 @@ def _dispatch(words: list[str]) -> int:
         return 0
     if words[0] not in COMMANDS:
         raise unknown_name("command", words[0], COMMANDS)
-    importlib.import_module(f"{__name__}.{COMMANDS[words[0]]}").run(words[1:])
-    return 0
+    code: int | None = importlib.import_module(f"{__name__}.{COMMANDS[words[0]]}").run(words[1:])
+    return code or 0
