@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+OLDEST := .venv-oldest
 
-.PHONY: demo test lint bench docs clean
+.PHONY: demo test test-oldest lint bench docs clean
 
 demo: $(STAMP)
 	$(BIN)/usfa reproduce trip --out runs/demo --overwrite
@@ -12,6 +13,10 @@ demo: $(STAMP)
 
 test: lint
 	$(BIN)/pytest --cov --cov-report=term-missing
+
+# Environments on the oldest Gymnasium that pyproject.toml allows. MO-Gymnasium wants a newer one, so its tests are skipped.
+test-oldest: $(OLDEST)/.installed
+	$(OLDEST)/bin/pytest tests/environments tests/test_rollout.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -26,7 +31,7 @@ docs: $(STAMP)
 	$(BIN)/sphinx-build --fail-on-warning --quiet docs docs/_build
 
 clean:
-	rm -rf $(VENV) runs docs/_build
+	rm -rf $(VENV) $(OLDEST) runs docs/_build
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14) and "usfa needs Python 3.11 to 3.13")'
@@ -34,3 +39,11 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --constraint constraints.txt torch
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $(STAMP)
+
+$(OLDEST)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(OLDEST)
+	grep -v '^gymnasium==\|^mo-gymnasium==' constraints.txt > $(OLDEST)/constraints.txt
+	$(OLDEST)/bin/pip install --quiet --constraint $(OLDEST)/constraints.txt torch
+	$(OLDEST)/bin/pip install --quiet --constraint $(OLDEST)/constraints.txt --editable . \
+		gymnasium==1.0.0 hypothesis imageio imageio-ffmpeg pytest pytest-cov pytest-timeout
+	touch $(OLDEST)/.installed

@@ -2,8 +2,9 @@
 
     python benchmarks/room_settings.py [--frames 1000000] [--seeds 100 101 102] [--out runs/room-settings]
 
-Every setting trains a USFA with seeds that no published number uses, and is scored on the training tasks only, with
-C = M, as evaluation does. It can be stopped and called again: what is done is not done again.
+Every setting trains a USFA with seeds that no published number uses, and is scored with C = M as evaluation does: on
+the training tasks, and on tasks that are neither trained on nor tested in any published number. It can be stopped and
+called again: what is done is not done again.
 """
 
 from __future__ import annotations
@@ -18,11 +19,14 @@ import pandas as pd
 from rich.console import Console
 
 from usfa.environments.room.scale import read_yardstick
-from usfa.evaluation import read_scores, write_table
+from usfa.evaluation import read_scores, summarise, write_table
 from usfa.experiments import TrainConfig, preset
 from usfa.experiments.plan import Job, run_jobs
 from usfa.experiments.report import markdown_table
-from usfa.experiments.room_report import summary_of
+from usfa.experiments.room_tables import summary_of
+
+OTHERS = {"only wishes": "1010;0101;1110;1101", "wishes and dislikes": "-1010;010-1;10-11"}
+"""Tasks in neither M nor M′."""
 
 LEARNER: dict[str, dict[str, Any]] = {
     "as in the preset": {},
@@ -36,6 +40,7 @@ LEARNER: dict[str, dict[str, Any]] = {
     "γ = 0.95": {"gamma": 0.95},
     "γ = 0.98": {"gamma": 0.98},
     "λ = 0": {"lambda_": 0.0},
+    "ε = 0.3": {"epsilon": 0.3},
 }
 NETWORK: dict[str, dict[str, Any]] = {
     "no layer normalisation": {"normalise": False},
@@ -47,7 +52,7 @@ NETWORK: dict[str, dict[str, Any]] = {
 
 def settings(frames: int) -> dict[str, TrainConfig]:
     base = preset("room-laptop")
-    evaluation = replace(base.evaluation, tasks=("room-train",), candidates=("train",), snapshots=1)
+    evaluation = replace(base.evaluation, tasks=("room-train", *OTHERS.values()), candidates=("train",), snapshots=1)
     base = replace(base, learner=replace(base.learner, budget=frames), evaluation=evaluation)
     of_learner = {name: replace(base, learner=replace(base.learner, **change)) for name, change in LEARNER.items()}
     of_network = {name: replace(base, network=replace(base.network, **change)) for name, change in NETWORK.items()}
@@ -72,10 +77,23 @@ def main() -> None:
 
 
 def results(jobs: list[Job]) -> pd.DataFrame:
+    """Setting × the normalised score of the training tasks and the mean return of the others, with 95 % intervals."""
     scores = pd.concat([read_scores(job.path / "scores.csv") for job in jobs], ignore_index=True)
-    summary = summary_of(scores[scores.snapshot == scores.snapshot.max()], read_yardstick())
-    whole = summary[(summary.measure == "normalised") & (summary.task == "all")]
-    return whole.rename(columns={"agent": "setting"})[["setting", "mean", "std", "low", "high", "runs"]]
+    scores = scores[scores.snapshot == scores.snapshot.max()]
+    train = summary_of(scores[scores.task_set == "room-train"], read_yardstick())
+    table = {"training tasks, normalised": _cells(train[(train.measure == "normalised") & (train.task == "all")], 2)}
+    for name, tasks in OTHERS.items():
+        table[f"{name}, return"] = _cells(summarise(scores[scores.task_set == tasks], ["agent"], "score"), 1)
+    names = dict.fromkeys(job.name for job in jobs)
+    return pd.DataFrame(table).loc[list(names)].rename_axis("setting").reset_index()
+
+
+def _cells(summary: pd.DataFrame, digits: int) -> pd.Series:
+    return summary.set_index("agent").apply(_with_interval, axis=1, digits=digits)
+
+
+def _with_interval(row: pd.Series, digits: int) -> str:
+    return f"{row['mean']:.{digits}f} [{row.low:.{digits}f}, {row.high:.{digits}f}]"
 
 
 if __name__ == "__main__":

@@ -68,3 +68,25 @@ class SavableWalk(Walk):
     def set_state(self, state):
         self.position, self.clock = state["position"], state["clock"]
         self.np_random.bit_generator.state = state["rng"]
+
+
+class Scalar(gym.Env):
+    """Steps right (1) and left (0), ends 3 places away; pays one number, and has φ = (right, left) in its info."""
+
+    def __init__(self):
+        self.observation_space = gym.spaces.Box(-9, 9, (1,), np.float32)
+        self.action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.position = 0
+        return self._observation(), {}
+
+    def step(self, action):
+        self.position += 1 if action == 1 else -1
+        terminated, truncated = self.position == 3, self.position == -3
+        info = {"vector_reward": [float(action == 1), float(action == 0)]}
+        return self._observation(), 10.0 if action == 1 else 1.0, terminated, truncated, info
+
+    def _observation(self):
+        return np.array([self.position], np.float32)

@@ -24,6 +24,7 @@ SMALL = ["--seeds", "0", "1", "--learner.budget", "10", "--learner.reuse", "1", 
 def desk(tmp_path, monkeypatch):
     """An empty working directory."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", sys.path.copy())
     return tmp_path
 
 
@@ -75,6 +76,7 @@ def test_help_shows_an_example(desk, capsys, words, example):
         (["play", "--help"], "usfa play trip"),
         (["reproduce", "trip", "--help"], "usfa reproduce trip --seeds 0 1 2"),
         (["reproduce", "one-state", "--help"], "usfa reproduce one-state"),
+        (["check-env", "--help"], "usfa check-env minecart-v0"),
     ],
 )
 def test_help_of_a_command_with_settings_shows_an_example(desk, capsys, words, example):
@@ -179,6 +181,81 @@ def test_snapshots_at_the_same_count_do_not_confuse_the_summary(desk, capsys, se
     frames = ["--learner.budget-unit", "frames", "--learner.budget", "3", "--evaluation.snapshots", "3"]
     assert main(["train", "trip-usfa", "--seeds", "0", "1", *settings, *frames, "--out", "run"]) == 0
     assert "mean gap to the optimum" in capsys.readouterr().out
+
+
+OWN = """
+import gymnasium as gym, numpy as np
+
+class Own(gym.Env):
+    observation_space, action_space = gym.spaces.Discrete(3), gym.spaces.Discrete(2)
+    reward_space = gym.spaces.Box(-1, 1, (2,))
+    def __init__(self, last=3):
+        self.last = last
+    def reset(self, *, seed=None, options=None):
+        self.at = 0
+        return self.at, {}
+    def step(self, action):
+        self.at += 1
+        return self.at % 3, np.array([1.0, action]), self.at == self.last, False, {}
+
+class Broken(Own):
+    def step(self, action):
+        observation, _, *rest = super().step(action)
+        return observation, 1.0, *rest
+
+def phi(observation, action, next_observation):
+    return [next_observation, action, 1.0]
+"""
+
+
+@pytest.fixture
+def own(desk, monkeypatch):
+    """A module in the working directory, which is not on the path."""
+    (desk / "own_module.py").write_text(OWN)
+    monkeypatch.delitem(sys.modules, "own_module", raising=False)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def test_check_an_environment(own, capsys):
+    assert main(["check-env", "own_module:Own", "--steps", "50"]) == 0
+    *findings, summary, following = capsys.readouterr().out.splitlines()
+    words = "Observations: table of 3 states: one-hot; A = 2 actions, D = 2 features of φ."
+    assert findings[0].rstrip().split(maxsplit=2) == ["note", "spaces", words]
+    assert summary == "own_module:Own: no errors."
+    assert following.startswith("Next: ")
+    assert following.endswith(" train own_module:Own")
+
+
+def test_check_an_environment_with_arguments_and_phi(own, capsys):
+    words = ["--arguments", "last", "2", "--phi", "own_module:phi", "--seed", "3", "--steps", "20"]
+    assert main(["check-env", "own_module:Own", *words]) == 0
+    out = capsys.readouterr().out
+    assert "D = 3 features" in out
+    assert "train own_module:Own --phi own_module:phi --environment-arguments last 2" in out
+
+
+def test_check_a_broken_environment(own, capsys):
+    assert main(["check-env", "own_module:Broken"]) == 1
+    out = capsys.readouterr().out
+    assert out.split(maxsplit=2)[:2] == ["error", "phi"]
+    assert "own_module:Broken: 1 error." in out
+    assert "Next" not in out
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["own_module:Other"], "The module 'own_module' has no 'Other'; expected one of Own, Broken."),
+        (["tripp"], "did you mean 'trip'?"),
+        (["trip", "--arguments", "plaices", "3"], "Environment 'trip' cannot be made with {'plaices': 3}"),
+        (["trip", "--steps", "0"], "steps is 0"),
+        (["trip", "--phi", "inof"], "phi is 'inof'; expected 'reward', 'info'"),
+        (["trip", "--arguments", "phi", "info"], "--arguments has an entry phi; expected it as --phi."),
+    ],
+)
+def test_check_what_is_not_there(own, desk, capsys, words, sentence):
+    assert sentence in refusal(capsys, desk, ["check-env", *words])
 
 
 # --- input that is refused ---
@@ -353,6 +430,32 @@ def test_a_file_may_not_import_code(desk, run, capsys, monkeypatch):
     assert "would import and run the module 'payload'" in refusal(capsys, desk, ["evaluate", run, "--task", "1,0"])
     words = ["train", run / "config.json", "--out", "again"]
     assert "would import and run the module 'payload'" in refusal(capsys, desk, words)
+
+
+def test_a_file_may_not_choose_a_function(desk, run, capsys):
+    for config in (run / "config.json", run / "agent" / "config.json"):
+        config.write_text(json.dumps(json.loads(config.read_text()) | {"phi": "os:system"}))
+    sentence = "The file names the function 'os:system' for φ, which would be run; say trust (--trust)"
+    assert sentence in refusal(capsys, desk, ["evaluate", run, "--task", "1,0"])
+    assert sentence in refusal(capsys, desk, ["train", run / "config.json", "--out", "again"])
+    assert sentence in refusal(capsys, desk, ["train", "trip-usfa", "--out", run, "--resume"])
+
+
+def test_phi_is_not_an_argument_of_the_environment(desk, run, capsys):
+    words = ["train", "trip-usfa", "--environment-arguments", "phi", "info"]
+    assert "environment_arguments has an entry phi" in refusal(capsys, desk, words)
+    config = run / "agent" / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"environment_arguments": {"phi": "os:system"}}))
+    assert "environment_arguments have an entry phi" in refusal(capsys, desk, ["evaluate", run, "--task", "1,0"])
+
+
+def test_train_on_an_environment_of_ones_own(own, desk, capsys):
+    words = ["--environment", "own_module:Own", "--training-tasks", "1,0,0;0,1,0", "--phi", "own_module:phi"]
+    words += [*SMALL, "--learner.gamma", "0.9", "--evaluation.tasks", "0,-1,0", "--out", "run"]
+    assert main(["train", "trip-usfa", *words]) == 0
+    assert "own_module:Own: table of 3 states: one-hot" in capsys.readouterr().err
+    assert "own_module:phi" in refusal(capsys, desk, ["evaluate", "run", "--task", "0,-1,0"])
+    assert main(["evaluate", "run", "--task", "0,-1,0", "--episodes", "2", "--trust"]) == 0
 
 
 def test_resume_takes_the_settings_of_the_run(desk, run, capsys):

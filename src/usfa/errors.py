@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import traceback
 from collections.abc import Iterable
+from pathlib import Path
 
-__all__ = ["Diverged", "InputError", "Interrupted", "unknown_name"]
+__all__ = ["Diverged", "InputError", "Interrupted", "told", "unknown_name"]
 
 
 class InputError(Exception):
@@ -30,3 +32,18 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> InputError:
     shown = ", ".join(choices[:12]) + (", …" if len(choices) > 12 else "")
     hint = f"did you mean {nearest[0]!r}?" if nearest else f"known are {shown}."
     return InputError(f"Unknown {kind} {name!r}: {hint}")
+
+
+def told(error: BaseException) -> str:
+    """An error of other people's code in one line, with its place if that is in a file of the user."""
+    if isinstance(error, InputError):
+        return str(error).removesuffix(".")
+    message = " ".join(str(error).split()).removesuffix(".")
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames and _is_users(frames[-1]) else ""
+    return f"{type(error).__name__}{': ' if message else ''}{message}{place}"
+
+
+def _is_users(frame: traceback.FrameSummary) -> bool:
+    path = Path(frame.filename)
+    return "site-packages" not in path.parts and Path(__file__).parent not in path.parents

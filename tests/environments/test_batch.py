@@ -78,6 +78,96 @@ def test_termination_wins_over_truncation():
     assert step(batch).real.tolist() == [True]
 
 
+def run_of(batch, steps):
+    """Per step: the observation after it, and its discount, real and ended."""
+    return [
+        (batch.observation[0].tolist(), *(float(x[0]) for x in (found.discount, found.real, found.ended)))
+        for found in (step(batch) for _ in range(steps))
+    ]
+
+
+GOES_ON = (np.float32(GAMMA), 1, 0)
+CUT = (np.float32(GAMMA), 1, 1)
+OVER = (0, 1, 1)
+SEAM = (np.float32(GAMMA), 0, 0)
+
+
+def test_a_time_limit_truncates():
+    env = Scripted([FIRST])
+    batch = batch_of(gym.wrappers.TimeLimit(env, 2))
+    assert run_of(batch, 6) == [
+        ([0, 1], *GOES_ON),
+        ([0, 2], *CUT),
+        ([1, 0], *SEAM),
+        ([1, 1], *GOES_ON),
+        ([1, 2], *CUT),
+        ([2, 0], *SEAM),
+    ]
+    assert env.taken == [0] * 4
+
+
+def test_the_end_wins_over_a_time_limit_that_comes_with_it():
+    batch = batch_of(gym.wrappers.TimeLimit(Scripted([FIRST]), 3))
+    assert run_of(batch, 4) == [([0, 1], *GOES_ON), ([0, 2], *GOES_ON), ([1, 0], *OVER), ([1, 1], *GOES_ON)]
+
+
+def test_a_time_limit_starts_anew_with_every_episode():
+    """Its clock does not run on from an episode that ended before it."""
+    short = [([1, 0], ""), ([0, 1], "terminated")]
+    batch = batch_of(gym.wrappers.TimeLimit(Scripted([short, FIRST]), 3))
+    assert [ended for *_, ended in run_of(batch, 10)] == [0, 1, 0, 0, 1] * 2
+    assert all(real for *_, real, _ in run_of(batch, 10))  # never cut
+
+
+@pytest.mark.parametrize("kind", [np.bool_, int, lambda flag: np.array(flag)])
+def test_endings_may_be_numbers_of_numpy(kind):
+    class Strange(Scripted):
+        def step(self, action):
+            observation, phi, terminated, truncated, info = super().step(action)
+            return observation, phi, kind(terminated), kind(truncated), info
+
+    plain, strange = batch_of(Scripted([FIRST, SECOND])), batch_of(Strange([FIRST, SECOND]))
+    assert run_of(plain, 12) == run_of(strange, 12)
+
+
+def test_sums_of_episodes_do_not_leak_into_each_other():
+    """Not over an end, not over a cut, and not when the state is saved in the middle."""
+    batch = batch_of(Scripted([FIRST, SECOND]))
+    sums = []
+    for _ in range(24):
+        found = step(batch)
+        sums += found.episode_phi[found.ended].tolist()
+    assert sums == [[3, 3]] * 8
+    step(batch)
+    batch.state()  # starts a new episode here, FIRST again after SECOND was left out
+    rest = [found.episode_phi[0].tolist() for found in (step(batch) for _ in range(3)) if found.ended[0]]
+    assert rest == [[3, 3]]
+
+
+def test_environments_that_ignore_seeds_are_stepped_as_well():
+    class Deaf(Walk):
+        def __init__(self):
+            super().__init__()
+            self.own = np.random.default_rng(7)
+
+        @property
+        def np_random(self):
+            return self.own
+
+        def reset(self, *, seed=None, options=None):
+            return super().reset(seed=None)
+
+    batch = batch_of(Deaf(), Deaf())
+    ended = sum(int(step(batch, 1).ended.sum()) for _ in range(60))
+    assert ended > 10
+
+
+def test_one_environment_is_not_stepped_in_two_places():
+    env = Scripted([FIRST])
+    with pytest.raises(InputError, match=r"came twice; expected a new one in each place of the batch\.$"):
+        batch_of(env, env)
+
+
 def test_environments_have_their_own_clocks_actions_and_sums():
     envs = Scripted([FIRST]), Scripted([SECOND])
     batch = batch_of(*envs)
@@ -179,11 +269,7 @@ def with_attribute(**attributes):
         ({"reward_space": gym.spaces.Discrete(2)}, r"expected a Box of shape \[D\]"),
         (
             {"observation_space": gym.spaces.Dict({"x": gym.spaces.Discrete(2)})},
-            r"expected Discrete, a Box with one axis, or images",
-        ),
-        (
-            {"observation_space": gym.spaces.Box(0, 1, (84, 84))},
-            r"expected Discrete, a Box with one axis, or images: a",
+            r"wrap the environment in gymnasium\.wrappers\.FlattenObservation",
         ),
         ({"action_space": gym.spaces.Box(-1, 1, (2,))}, r"has the actions Box.*; expected Discrete from 0\.$"),
         ({"action_space": gym.spaces.Discrete(3, start=1)}, r"expected Discrete from 0\.$"),

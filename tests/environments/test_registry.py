@@ -1,11 +1,13 @@
 import importlib
+import importlib.util
+import sys
 import warnings
 
 import gymnasium as gym
 import numpy as np
 import pytest
 
-from fake_environments import Scripted
+from fake_environments import Scalar, Scripted, Walk
 from usfa.environments import (
     EnvironmentBatch,
     EnvironmentSource,
@@ -16,6 +18,7 @@ from usfa.environments import (
     TabularEnv,
     Trip,
     action_count,
+    check_trusted,
     feature_count,
     make,
     source,
@@ -25,6 +28,8 @@ from usfa.errors import InputError
 
 @pytest.fixture(scope="module")
 def mo_gymnasium():
+    if importlib.util.find_spec("mo_gymnasium") is None:
+        pytest.skip("it is an extra, which does not go with the oldest Gymnasium")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what others warn of at their import is theirs
         return importlib.import_module("mo_gymnasium")
@@ -54,6 +59,51 @@ def test_modules_are_imported_for_their_ids(mo_gymnasium):
     assert feature_count(make("mo_gymnasium:deep-sea-treasure-v0")) == 2
 
 
+@pytest.mark.filterwarnings("ignore:.*precision lowered by casting")
+def test_their_ids_are_known_without_their_module(mo_gymnasium, monkeypatch):
+    for name in [name for name in gym.registry if "treasure" in name]:
+        monkeypatch.delitem(gym.registry, name)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "mo_gymnasium"]:
+        monkeypatch.delitem(sys.modules, name)
+    assert feature_count(make("deep-sea-treasure-v0")) == 2
+
+
+def test_their_ids_without_the_extra(monkeypatch):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "mo_gymnasium" else found(name))
+    with pytest.raises(InputError) as error:
+        make("far-from-all-v0")
+    assert str(error.value) == (
+        "Unknown environment 'far-from-all-v0': if it is one of MO-Gymnasium, install that with pip install 'usfa[mo]'."
+    )
+    for typing_error, name in (("tripp", "trip"), ("CartPol-v1", "CartPole-v1")):
+        with pytest.raises(InputError, match=rf"did you mean '{name}'\?$"):
+            make(typing_error)
+
+
+def test_their_module_without_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mo_gymnasium", None)
+    with pytest.raises(InputError, match=r"cannot be imported: .*; pip install 'usfa\[mo\]' brings it\.$"):
+        make("mo_gymnasium:minecart-v0")
+
+
+def test_classes_of_ones_own():
+    assert isinstance(make("fake_environments:Walk"), Walk)
+    env = make("fake_environments:Scripted", episodes=[[([1, 0, 0], "")]], actions=5)
+    assert (feature_count(env), action_count(env)) == (3, 5)
+    assert len(source("fake_environments:Walk").batch([0, 1], 0.9)) == 2
+
+
+@pytest.mark.parametrize("code", ["1 / 0", "def f(:", "raise SystemError('two\\nlines')"])
+def test_modules_that_fail(tmp_path, monkeypatch, code):
+    (tmp_path / "failing_module.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(InputError) as error:
+        make("failing_module:Env")
+    assert str(error.value).startswith("The module 'failing_module' of the environment 'failing_module:Env' cannot be ")
+    assert "\n" not in str(error.value)
+
+
 def test_an_environment_without_features_is_told_apart():
     with pytest.raises(InputError, match=r"has the reward_space None; expected a Box of shape \[D\]"):
         feature_count(make("CartPole-v1"))
@@ -69,7 +119,35 @@ def test_an_environment_without_features_is_told_apart():
         ("trip", {"places": "six"}, r"^Environment 'trip' cannot be made with \{'places': 'six'\}: "),
         ("trip", {"places": 0}, r"^places is 0; expected at least 1\.$"),
         ("CartPole-v1", {"mass": 3}, r"^Environment 'CartPole-v1' cannot be made with \{'mass': 3\}: "),
-        ("no_such_module:Env-v0", {}, r"^Environment 'no_such_module:Env-v0' cannot be made with \{\}: "),
+        (
+            "no_such_module:Env-v0",
+            {},
+            r"^The module 'no_such_module' of the environment 'no_such_module:Env-v0' cannot be imported: No module "
+            r"named 'no_such_module'\.$",
+        ),
+        ("", {}, r"^Unknown environment ''"),
+        ("fake_environments:Wolk", {}, r"^The module 'fake_environments' has no 'Wolk'; expected one of .*Walk, Sava"),
+        ("json:Walk", {}, r"^The module 'json' has no 'Walk' and no environment of its own\.$"),
+        (
+            "fake_environments:np",
+            {},
+            r"^'fake_environments:np' is <module 'numpy' .*>; expected a class derived from gym",
+        ),
+        (
+            "os:system",
+            {"command": "true"},
+            r"^'os:system' is <built-in function system>; expected a class derived from ",
+        ),
+        (
+            "fake_environments:Walk",
+            {"legs": 3},
+            r"^Environment 'fake_environments:Walk' cannot be made with \{'legs': 3",
+        ),
+        (
+            "fake_environments:Scripted",
+            {"episodes": []},
+            r"cannot be made .*: IndexError: .* \(fake_environments\.py, l",
+        ),
         ("gymnasium:Nothing-v0", {}, r"^Environment 'gymnasium:Nothing-v0' cannot be made"),
     ],
 )
@@ -77,107 +155,6 @@ def test_what_cannot_be_made(name, arguments, sentence):
     with pytest.raises(InputError, match=sentence) as error:
         make(name, **arguments)
     assert "\n" not in str(error.value)
-
-
-# --- observations ---
-
-
-def test_states_become_one_hot():
-    spec = ObservationSpec.of(gym.spaces.Discrete(4))
-    assert spec == ObservationSpec((4,), 4, 0)
-    assert spec.encode(2).tolist() == [0, 0, 1, 0]
-    assert spec.encode(np.array([[0, 3], [1, 1]])).shape == (2, 2, 4)
-    assert spec.encode(np.int64(3)).dtype == np.float32
-
-
-def test_states_may_start_anywhere():
-    spec = ObservationSpec.of(gym.spaces.Discrete(3, start=-1))
-    assert spec == ObservationSpec((3,), 3, -1)
-    assert spec.encode([-1, 0, 1]).tolist() == np.eye(3).tolist()
-    for state in (-2, 2):
-        with pytest.raises(InputError, match=rf"^The observation {state} is not a state"):
-            spec.encode(state)
-
-
-def test_vectors_stay_as_they_are():
-    spec = ObservationSpec.of(gym.spaces.Box(-1, 1, (3,), np.float64))
-    assert spec == ObservationSpec((3,))
-    encoded = spec.encode(np.array([0.1, 0.2, 0.3]))
-    assert encoded.dtype == np.float32
-    assert encoded.tolist() == pytest.approx([0.1, 0.2, 0.3])
-    assert spec.encode(np.zeros((5, 3))).shape == (5, 3)
-
-
-def test_encoding_copies():
-    spec, observation = ObservationSpec((2,)), np.zeros(2, np.float32)
-    encoded = spec.encode(observation)
-    observation[:] = 9
-    assert encoded.tolist() == [0, 0]
-
-
-@pytest.mark.parametrize("observation", [4, -1, 1.0, "s1", None])
-def test_what_is_not_a_state(observation):
-    with pytest.raises(InputError, match=r"is not a state; expected a whole number below 4\.$"):
-        ObservationSpec((4,), 4).encode(observation)
-
-
-@pytest.mark.parametrize("observation", [[1.0, 2.0], 1.0, np.zeros((3, 2))])
-def test_vectors_of_another_size(observation):
-    with pytest.raises(InputError, match=r"^The observation has shape .*; expected \(3,\)\.$"):
-        ObservationSpec((3,)).encode(observation)
-
-
-@pytest.mark.parametrize(
-    "space",
-    [
-        gym.spaces.Dict({"x": gym.spaces.Discrete(2)}),
-        gym.spaces.Tuple([gym.spaces.Discrete(2)]),
-        gym.spaces.MultiDiscrete([2, 2]),
-        gym.spaces.Box(0, 1, (84, 84, 3)),
-        gym.spaces.Box(0, 255, (84, 84), np.uint8),
-        gym.spaces.Box(0, 255, (4, 84, 84, 3), np.uint8),
-        gym.spaces.Box(0, 1, ()),
-    ],
-)
-def test_spaces_that_are_not_supported(space):
-    with pytest.raises(InputError) as error:
-        ObservationSpec.of(space)
-    assert str(error.value) == (
-        f"Observations of {space} are not supported; expected Discrete, a Box with one axis, or images: a Box of "
-        "uint8 with the axes height, width and channels."
-    )
-
-
-def test_images_stay_bytes():
-    spec = ObservationSpec.of(gym.spaces.Box(0, 255, (4, 6, 3), np.uint8))
-    assert spec == ObservationSpec((4, 6, 3))
-    image = np.random.default_rng(0).integers(256, size=(4, 6, 3), dtype=np.uint8)
-    encoded = spec.encode(image)
-    assert encoded.dtype == np.uint8
-    assert np.array_equal(encoded, image)
-    image[:] = 0
-    assert encoded.any()  # it was copied
-    assert spec.encode(np.zeros((5, 2, 4, 6, 3), np.uint8)).shape == (5, 2, 4, 6, 3)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.int8, np.bool_])
-def test_images_of_other_numbers(dtype):
-    with pytest.raises(InputError) as error:
-        ObservationSpec((4, 6, 3)).encode(np.zeros((4, 6, 3), dtype))
-    assert str(error.value) == f"The image is of {np.dtype(dtype)}; expected uint8, from 0 to 255."
-
-
-@pytest.mark.parametrize("shape", [(6, 4, 3), (4, 6), (3, 4, 6), (4, 6, 3, 1), (4, 6, 4)])
-def test_images_of_another_shape(shape):
-    with pytest.raises(InputError) as error:
-        ObservationSpec((4, 6, 3)).encode(np.zeros(shape, np.uint8))
-    assert str(error.value) == f"The observation has shape {shape}; expected (4, 6, 3)."
-
-
-def test_buffers_have_the_type_of_what_they_hold():
-    assert ObservationSpec((4, 6, 3)).dtype == np.uint8
-    assert ObservationSpec((4,)).dtype == np.float32
-    assert ObservationSpec((4,), 4).dtype == np.float32
 
 
 # --- where agents act ---
@@ -211,6 +188,51 @@ def test_frames_are_stacked_together_as_they_are_alone():
     assert rooms.batch([0], 0.9).observation.shape[1:] == rooms.one().observation_space.shape == (12, 12, 6)
 
 
+def test_sources_from_classes_and_functions():
+    assert len(source(Walk).batch([0, 1, 2], 0.9)) == 3
+    assert source(Scripted, episodes=[[([1], "")]], actions=5).one().action_space.n == 5
+    assert source(lambda: gym.wrappers.TimeLimit(Walk(), 3)).batch([0], 0.9).features == 2
+    assert source(Scalar, phi="info").one().reward_space.shape == (2,)
+
+
+def test_sources_from_an_environment_are_copies():
+    env = Walk()
+    batch = source(env).batch([1, 2, 3], 0.9)
+    assert env not in batch.envs
+    assert len({id(copy) for copy in batch.envs}) == 3
+    alone = source(Walk).batch([1, 2, 3], 0.9)
+    for _ in range(20):
+        assert np.array_equal(batch.step(np.ones(3, int)).phi, alone.step(np.ones(3, int)).phi)
+    assert not hasattr(env, "position")  # nobody stepped it
+
+
+@pytest.mark.parametrize(
+    ("environment", "arguments", "sentence"),
+    [
+        (Walk(), {"legs": 2}, r"is made already; expected no arguments for it, \{'legs': 2\}\.$"),
+        (
+            Walk,
+            {"legs": 2},
+            r"^Environment <class 'fake_environments.Walk'> cannot be made with \{'legs': 2\}: TypeErr",
+        ),
+        (lambda: 3, {}, r"^Environment <function .*> is 3; expected a gymnasium\.Env\.$"),
+        (7, {}, r"^Environment 7 cannot be made with \{\}: TypeError: 'int' object is not callable\.$"),
+    ],
+)
+def test_what_environments_are_not_made_of(environment, arguments, sentence):
+    with pytest.raises(InputError, match=sentence):
+        source(environment, **arguments).one()
+
+
+def test_an_environment_that_cannot_be_copied():
+    env = Walk()
+    env.generator = (x for x in range(3))
+    with pytest.raises(
+        InputError, match=r"cannot be copied: TypeError: .*; expected a function that makes a new one\.$"
+    ):
+        source(env).one()
+
+
 def test_sources_of_ones_own():
     """Anything that makes environments, one after the other, each with its own seed."""
     made = []
@@ -241,3 +263,30 @@ def test_sources_say_what_cannot_be_made_when_it_is():
         source("trip", plaices=3).one()
     with pytest.raises(InputError, match=r"^side is 1; expected 4 to 100 metres\.$"):
         source("room", side=1).batch([0], 0.9)
+
+
+# --- files from others ---
+
+
+@pytest.mark.parametrize("name", ["trip", "CartPole-v1", "minecart-v0", "fake_environments:Walk"])
+def test_names_that_need_no_trust(name):
+    check_trusted(name, trust=False)
+
+
+def test_names_that_need_trust(monkeypatch):
+    monkeypatch.delitem(sys.modules, "antigravity", raising=False)
+    with pytest.raises(
+        InputError, match=r"^The file names the environment 'antigravity:Env', which would import and run"
+    ):
+        check_trusted("antigravity:Env", trust=False)
+    check_trusted("antigravity:Env", trust=True)
+    assert "antigravity" not in sys.modules
+
+
+def test_a_file_does_not_choose_a_function():
+    with pytest.raises(
+        InputError, match=r"^The file names the function 'os:system' for φ, which would be run; say trus"
+    ):
+        check_trusted("trip", False, "os:system")
+    check_trusted("trip", True, "os:system")
+    check_trusted("trip", False, "info")

@@ -9,7 +9,9 @@ import pytest
 import room_tables
 from usfa.evaluation import write_table
 from usfa.experiments import preset
-from usfa.experiments.room_report import final_table, room_claims, room_report, settings_of, summary_of
+from usfa.experiments.room_claims import room_claims
+from usfa.experiments.room_report import room_report, settings_of
+from usfa.experiments.room_tables import final_table, summary_of
 from usfa.figures.room_results import BROAD, LARGE, USFA, all_figures
 
 YARDSTICK = room_tables.yardstick()

@@ -9,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 
 import room_tables
-from usfa.experiments.room_report import summary_of
+from usfa.experiments.room_tables import summary_of
 from usfa.figures import room_results, save
 from usfa.figures.style import METHODS, method
 

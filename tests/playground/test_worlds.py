@@ -131,6 +131,14 @@ def replace_environment(agent, name):
     return copy
 
 
+def test_a_file_does_not_choose_the_function_of_phi():
+    agent = usfa.load("trip")
+    agent.file = replace(agent.file, phi="os:system")
+    for environment in (None, "trip"):
+        with pytest.raises(InputError, match="'os:system' for φ"):
+            make_world(agent, environment)
+
+
 def test_an_agent_is_not_put_where_it_does_not_fit(repertoire):
     with pytest.raises(InputError, match="cannot be made with"):
         make_world(repertoire["small"], "trip")

@@ -49,6 +49,8 @@ class AgentFile:
     policies: str
     """D_z as text, see :func:`usfa.tasks.parse_sampler`."""
     seeds: tuple[int, ...]
+    phi: str = "reward"
+    """Where φ comes from, see :class:`usfa.environments.VectorReward`."""
     network: NetworkConfig = field(default_factory=NetworkConfig)
     """Without meaning for tables."""
     training: Mapping[str, Any] = field(default_factory=dict)
@@ -64,6 +66,8 @@ class AgentFile:
         if not self.seeds:
             raise InputError("The agent's seeds are empty; expected at least one.")
         parse_tasks(self.training_tasks, self.spec.features)
+        if "phi" in self.environment_arguments:
+            raise InputError("The agent's environment_arguments have an entry phi; expected it as phi itself.")
 
     def actor(self) -> Actor:
         if self.kind == "sf-gpi-tables":

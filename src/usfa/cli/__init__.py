@@ -19,6 +19,7 @@ COMMANDS = {
     "reproduce": "reproduce",
     "watch": "watch",
     "play": "play",
+    "check-env": "check_env",
     "list": "listing",
 }
 
@@ -30,6 +31,7 @@ USAGE = """usfa: one agent for every task r = φ·w, by universal successor feat
   usfa reproduce WHAT       an experiment of the paper: trip, one-state, room
   usfa watch ENVIRONMENT    record a policy as film and contact sheet
   usfa play                 the playground in the browser: sliders for the task
+  usfa check-env ENV        what is wrong with an environment, with the cure
   usfa list                 presets, environments, task sets, shipped agents
 
 Examples:
@@ -38,6 +40,7 @@ Examples:
   usfa evaluate trip --task 0.7,0.7 1,-0.5 --candidates task train sample:5
   usfa front trip --preferences simplex:100 --reference 0,0
   usfa watch room --agent room --task 1,1,-1,0 --candidates train
+  usfa check-env own_environment:Delivery
 
 Each command has --help. Mistakes in the input end with one sentence and exit code 2.
 """
@@ -47,6 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
+        _see_working_directory()
         return _dispatch(words)
     except InputError as error:
         print(f"usfa: {error}", file=sys.stderr)
@@ -65,6 +69,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
+def _see_working_directory() -> None:
+    """Environments "module:Class" may be files of the working directory, as for `python -m`."""
+    here = os.getcwd()
+    if here not in sys.path and "" not in sys.path:
+        sys.path.append(here)
+
+
 def _dispatch(words: list[str]) -> int:
     if not words or words[0] in {"-h", "--help", "help"}:
         print(USAGE, end="")
@@ -74,5 +85,5 @@ def _dispatch(words: list[str]) -> int:
         return 0
     if words[0] not in COMMANDS:
         raise unknown_name("command", words[0], COMMANDS)
-    importlib.import_module(f"{__name__}.{COMMANDS[words[0]]}").run(words[1:])
-    return 0
+    code: int | None = importlib.import_module(f"{__name__}.{COMMANDS[words[0]]}").run(words[1:])
+    return code or 0

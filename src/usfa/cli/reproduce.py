@@ -15,8 +15,8 @@ from usfa.cli.terminal import Output, parse, print_next, progress_console, table
 from usfa.errors import unknown_name
 from usfa.experiments.one_state import OneStateExperiment, reproduce_one_state
 from usfa.experiments.room import RoomExperiment, reproduce_room
-from usfa.experiments.room_report import ROOM_TITLE
-from usfa.experiments.room_report import final_table as final_room_table
+from usfa.experiments.room_tables import ROOM_TITLE
+from usfa.experiments.room_tables import final_table as final_room_table
 from usfa.experiments.trip import TripExperiment, reproduce_trip
 from usfa.experiments.trip_report import final_table
 

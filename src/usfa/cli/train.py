@@ -17,7 +17,7 @@ from usfa.environments.room.scale import is_standard_room, read_yardstick
 from usfa.errors import InputError
 from usfa.evaluation import read_scores, summarise
 from usfa.experiments import PRESETS, TrainConfig, preset, train
-from usfa.experiments.room_report import ROOM_TITLE, final_table, summary_of
+from usfa.experiments.room_tables import ROOM_TITLE, final_table, summary_of
 from usfa.experiments.run_directory import RunDirectory, read_config
 
 __all__ = ["Train", "run"]
@@ -66,15 +66,17 @@ def run(words: list[str]) -> None:
         print(f"Presets: {', '.join(PRESETS)}. `usfa train PRESET --help` shows every setting.")
         return
     name, *rest = words
+    trust, rest = "--trust" in rest, [word for word in rest if word != "--trust"]
     if name.endswith(".json"):
         config, name = read_config(Path(name), TrainConfig), Path(name).resolve().parent.name
-        check_trusted(config.environment, trust="--trust" in rest)
-        rest = [word for word in rest if word != "--trust"]
+        check_trusted(config.environment, trust, config.phi)
     else:
         config = preset(name)
     command = parse(Train, f"train {name}", rest, Train(config))
     if command.output.resume:  # what is resumed keeps its own settings; flags may only repeat them
         saved = RunDirectory(command.output.path(name)).config(TrainConfig)
+        named = (saved.environment, saved.phi) == (command.config.environment, command.config.phi)
+        check_trusted(saved.environment, trust or named, saved.phi)
         command = parse(Train, f"train {name}", rest, Train(saved))
     run = train(command.resolved, command.output.path(name), command.output.existing, progress_console())
     _print_training(Console(), run)

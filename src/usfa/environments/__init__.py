@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 from usfa.environments.batch import Batch, Environment, EnvironmentBatch, Step
 from usfa.environments.registry import ENVIRONMENTS, EnvironmentSource, check_trusted, make, source
 from usfa.environments.spaces import ObservationSpec, action_count, feature_count
+from usfa.environments.vector_reward import Phi, PhiSource, VectorReward
 
 if TYPE_CHECKING:
+    from usfa.environments.checking import Finding, check_environment
     from usfa.environments.one_state import OneState, one_state_mdp
     from usfa.environments.room import Room, RoomBatch, RoomRules
     from usfa.environments.tabular import TabularEnv
@@ -24,15 +26,20 @@ __all__ = [
     "Environment",
     "EnvironmentBatch",
     "EnvironmentSource",
+    "Finding",
     "ObservationSpec",
     "OneState",
+    "Phi",
+    "PhiSource",
     "Room",
     "RoomBatch",
     "RoomRules",
     "Step",
     "TabularEnv",
     "Trip",
+    "VectorReward",
     "action_count",
+    "check_environment",
     "check_trusted",
     "feature_count",
     "make",
@@ -42,12 +49,14 @@ __all__ = [
 ]
 
 _LATER = {
+    "Finding": "checking",
     "OneState": "one_state",
     "Room": "room",
     "RoomBatch": "room",
     "RoomRules": "room",
     "TabularEnv": "tabular",
     "Trip": "trip",
+    "check_environment": "checking",
     "one_state_mdp": "one_state",
     "trip_mdp": "trip",
 }

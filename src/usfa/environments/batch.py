@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from usfa.environments.spaces import ObservationSpec, action_count, feature_count
 from usfa.errors import InputError
 
-__all__ = ["Batch", "Environment", "EnvironmentBatch", "Step"]
+__all__ = ["Batch", "Environment", "EnvironmentBatch", "Step", "is_savable"]
 
 Environment = gym.Env[Any, Any]
 
@@ -72,6 +72,8 @@ class EnvironmentBatch:
     def __init__(self, envs: Sequence[Environment], gamma: float, seeds: Sequence[int]) -> None:
         if not envs or len(envs) != len(seeds):
             raise InputError(f"{len(envs)} environments came with {len(seeds)} seeds; expected as many, at least one.")
+        if len({id(env) for env in envs}) < len(envs):
+            raise InputError(f"The environment {envs[0]} came twice; expected a new one in each place of the batch.")
         if not 0 < gamma <= 1:  # 0 would make a seam look like a termination
             raise InputError(f"gamma is {gamma}; expected a number above 0, at most 1.")
         self.envs = list(envs)
@@ -170,11 +172,11 @@ class EnvironmentBatch:
     @property
     def saves_exactly(self) -> bool:
         """Whether :meth:`state` leaves every episode as it is."""
-        return all(_savable(env) for env in self.envs)
+        return all(is_savable(env) for env in self.envs)
 
     def _state_of(self, index: int) -> dict[str, Any]:
         env: Any = self.envs[index]
-        if _savable(env):
+        if is_savable(env):
             saved: dict[str, Any] = env.get_state()
             return saved
         seed = int(self._restarts[index].integers(2**31))
@@ -201,5 +203,6 @@ class EnvironmentBatch:
         self._episode_phi[:] = state["episode_phi"]
 
 
-def _savable(env: Environment) -> bool:
+def is_savable(env: Environment) -> bool:
+    """Whether it can be saved in the middle of an episode."""
     return hasattr(env, "get_state") and hasattr(env, "set_state")

@@ -1,10 +1,14 @@
-"""Environments by name: ours, and any that Gymnasium knows."""
+"""Environments by name: ours, those of Gymnasium and MO-Gymnasium, and classes of the user's own."""
 
 from __future__ import annotations
 
+import copy
 import difflib
 import importlib
+import importlib.util
+import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +18,9 @@ from typing import Any
 import gymnasium as gym
 
 from usfa.environments.batch import Batch, Environment, EnvironmentBatch
-from usfa.errors import InputError, unknown_name
+from usfa.environments.importing import import_module
+from usfa.environments.vector_reward import PhiSource, with_phi
+from usfa.errors import InputError, told, unknown_name
 
 __all__ = ["ENVIRONMENTS", "EnvironmentSource", "check_trusted", "make", "source"]
 
@@ -76,43 +82,135 @@ class EnvironmentSource:
         return EnvironmentBatch([self.create() for _ in seeds], gamma, seeds)
 
 
-def source(name: str, **arguments: Any) -> EnvironmentSource:
-    """Environments by name, as in :func:`make`."""
-    together = ENVIRONMENTS[name].create_batch if name in ENVIRONMENTS else None
+def source(
+    environment: str | Callable[..., Environment] | Environment, /, phi: PhiSource = "reward", **arguments: Any
+) -> EnvironmentSource:
+    """Environments by name, as in :func:`make`; made by a class or function; or copies of one that is there.
+
+    Copies start with the same random generator: they differ only if `reset(seed=…)` seeds it, as it should.
+    """
+    if isinstance(environment, gym.Env):
+        if arguments:
+            raise InputError(
+                f"The environment {environment} is made already; expected no arguments for it, {arguments}."
+            )
+        return EnvironmentSource(lambda: with_phi(_copy(environment), phi))
+    if not isinstance(environment, str):
+        return EnvironmentSource(lambda: with_phi(_created(environment, repr(environment), arguments), phi))
+    together = ENVIRONMENTS[environment].create_batch if environment in ENVIRONMENTS and phi == "reward" else None
 
     def create_batch(seeds: Sequence[int], gamma: float) -> Batch:
         assert together is not None
-        with _explained(name, arguments):
+        with _explained(repr(environment), arguments):
             return together(seeds, gamma, **arguments)
 
-    return EnvironmentSource(partial(make, name, **arguments), None if together is None else create_batch)
+    return EnvironmentSource(partial(make, environment, phi, **arguments), None if together is None else create_batch)
 
 
-def make(name: str, **arguments: Any) -> Environment:
-    """An environment by our name ("trip") or by its Gymnasium id ("mo_gymnasium:deep-sea-treasure-v0")."""
+def make(name: str, /, phi: PhiSource = "reward", **arguments: Any) -> Environment:
+    """An environment by name.
+
+    Args:
+        name: one of ours ("trip"); an id of Gymnasium or MO-Gymnasium ("minecart-v0"), if need be with the module that
+            registers it ("own_module:Own-v0"); or a class of your own ("own_module:Own"). Modules are imported.
+        phi: where φ comes from: "reward", "info", "module:function" or a function, see :class:`VectorReward`.
+        arguments: of the environment.
+    """
+    return with_phi(_created(_creator(name), repr(name), arguments), phi)
+
+
+def _creator(name: str) -> Callable[..., Environment]:
     if name in ENVIRONMENTS:
-        create = ENVIRONMENTS[name].create
-    elif name in gym.registry or ":" in name:
-        create = _from_gymnasium(name)
-    else:
-        near = difflib.get_close_matches(name, gym.registry, n=1)
-        raise unknown_name("environment", name, [*ENVIRONMENTS, *near])
+        return ENVIRONMENTS[name].create
+    if ":" in name:
+        return _from_module(name)
+    if name not in gym.registry:
+        _register_mo_gymnasium(name)
+    if name not in gym.registry:
+        raise _unknown(name)
+    return _from_gymnasium(name)
+
+
+def _unknown(name: str) -> InputError:
+    near = difflib.get_close_matches(name, gym.registry, n=1)
+    typing_error = difflib.get_close_matches(name, near, cutoff=0.85)
+    if re.search(r"-v\d+$", name) and not typing_error and not _has_mo_gymnasium():
+        return InputError(
+            f"Unknown environment {name!r}: if it is one of MO-Gymnasium, install that with pip install 'usfa[mo]'."
+        )
+    return unknown_name("environment", name, [*ENVIRONMENTS, *near])
+
+
+def _from_module(name: str) -> Callable[..., Environment]:
+    """A class "module:Class", or an id that the module registers."""
+    module, _, inside = name.partition(":")
+    found = import_module(module, f"the environment {name!r}")
+    thing = getattr(found, inside, None)
+    if thing is None and inside.isidentifier() and inside not in gym.registry:
+        own = [key for key, value in vars(found).items() if _is_environment(value) and value.__module__ == module]
+        hint = f"; expected one of {', '.join(own)}" if own else " and no environment of its own"
+        raise InputError(f"The module {module!r} has no {inside!r}{hint}.")
+    if thing is None:
+        return _from_gymnasium(name)
+    if not _is_environment(thing):
+        raise InputError(f"{name!r} is {thing!r}; expected a class derived from gymnasium.Env.")
+    created: Callable[..., Environment] = thing
+    return created
+
+
+def _is_environment(thing: object) -> bool:
+    return isinstance(thing, type) and issubclass(thing, gym.Env)
+
+
+def _register_mo_gymnasium(name: str) -> None:
+    """MO-Gymnasium registers its ids when it is imported."""
+    if _has_mo_gymnasium():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what others warn of at their import is theirs
+            import_module("mo_gymnasium", f"the environment {name!r}")
+
+
+def _has_mo_gymnasium() -> bool:
+    return importlib.util.find_spec("mo_gymnasium") is not None
+
+
+def _from_gymnasium(name: str) -> Callable[..., Environment]:
+    # Gymnasium's checker rejects vector rewards; our own check of φ happens where the batch is made.
+    return partial(gym.make, name, disable_env_checker=True)
+
+
+def _created(create: Callable[..., Environment], name: str, arguments: Mapping[str, Any]) -> Environment:
     with _explained(name, arguments):
-        return create(**arguments)
+        env = create(**arguments)
+    if not isinstance(env, gym.Env):
+        raise InputError(f"Environment {name} is {env!r}; expected a gymnasium.Env.")
+    return env
 
 
 @contextmanager
 def _explained(name: str, arguments: Mapping[str, Any]) -> Iterator[None]:
     try:
         yield
-    except (TypeError, ValueError, AssertionError, ImportError, gym.error.Error) as error:
-        raise InputError(f"Environment {name!r} cannot be made with {dict(arguments)}: {error}") from error
+    except InputError:
+        raise
+    except Exception as error:  # it is other people's code
+        raise InputError(f"Environment {name} cannot be made with {dict(arguments)}: {told(error)}.") from error
 
 
-def check_trusted(name: str, trust: bool) -> None:
+def _copy(env: Environment) -> Environment:
+    try:
+        return copy.deepcopy(env)
+    except Exception as error:  # it is other people's code
+        raise InputError(
+            f"The environment {env} cannot be copied: {told(error)}; expected a function that makes a new one."
+        ) from error
+
+
+def check_trusted(name: str, trust: bool, phi: str = "reward") -> None:
     """Refuse to import a module because a file from somebody else names it.
 
-    "module:Env-v0" makes Gymnasium import the module, which runs its code. Modules that the user has imported are fine.
+    "module:Env-v0" and "module:Class" import the module, which runs its code. Modules that the user has imported are
+    fine for environments. A function φ is called with whatever comes, so a file may not choose one by itself.
     """
     module, colon, _ = name.partition(":")
     if colon and not trust and module not in sys.modules:
@@ -120,8 +218,7 @@ def check_trusted(name: str, trust: bool) -> None:
             f"The file names the environment {name!r}, which would import and run the module {module!r}; "
             "import it first or say trust (--trust) if you know it."
         )
-
-
-def _from_gymnasium(name: str) -> Callable[..., Environment]:
-    # Gymnasium's checker rejects vector rewards; our own check of φ happens where the batch is made.
-    return lambda **arguments: gym.make(name, disable_env_checker=True, **arguments)
+    if ":" in phi and not trust:
+        raise InputError(
+            f"The file names the function {phi!r} for φ, which would be run; say trust (--trust) if you know it."
+        )

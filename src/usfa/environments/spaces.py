@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import gymnasium as gym
@@ -16,57 +18,149 @@ __all__ = ["ObservationSpec", "action_count", "feature_count"]
 
 @dataclass(frozen=True)
 class ObservationSpec:
-    """How observations become arrays: states of a table one-hot, vectors float32, images as their bytes.
+    """How observations become arrays: whole numbers one-hot, vectors float32, images as their bytes.
+
+    | space                                  | encoded                                                    |
+    |----------------------------------------|------------------------------------------------------------|
+    | Discrete                               | one-hot, [states]                                          |
+    | MultiDiscrete, MultiBinary             | one-hot per entry, one after the other, [sum of counts]    |
+    | Box of bytes 0..255 with 2 to 4 axes   | image [H, W, C]; see :meth:`_image`                        |
+    | any other Box                          | float32, flattened, [F]                                    |
 
     It is saved with every agent, so that a loaded agent reads observations as the trained one did.
     """
 
     shape: tuple[int, ...]  # [F], or [H, W, C] of an image
-    states: int = 0  # of a table; 0 for vectors and images
+    states: int = 0  # of a table; 0 for everything else
     start: int = 0  # the number of the first state
+    given: tuple[int, ...] | None = None  # the shape in which the environment gives it, if it is another one
+    counts: tuple[int, ...] = ()  # the values that each entry may have; empty but for several whole numbers
+    starts: tuple[int, ...] = ()  # the first of them
 
     @classmethod
     def of(cls, space: gym.Space[Any]) -> ObservationSpec:
+        """The spec of a space; InputError if it is not supported."""
         match space:
             case gym.spaces.Discrete():
                 return cls((int(space.n),), int(space.n), int(space.start))
-            case gym.spaces.Box(shape=(size,)):
-                return cls((size,))
-            case gym.spaces.Box(shape=(height, width, channels), dtype=np.uint8):
-                return cls((height, width, channels))
+            case gym.spaces.MultiDiscrete():
+                return cls._entries(space.shape, space.nvec, space.start)
+            case gym.spaces.MultiBinary() if space.shape:
+                return cls._entries(space.shape, np.full(space.shape, 2), np.zeros(space.shape, np.int64))
+            case gym.spaces.Box() if _is_image(space):
+                return cls._image(space.shape)
+            case gym.spaces.Box() if math.prod(space.shape):
+                flat = (math.prod(space.shape),)
+                return cls(flat, given=None if space.shape == flat else space.shape)
+            case gym.spaces.Dict() | gym.spaces.Tuple():
+                raise InputError(
+                    f"Observations of {space} are not supported; wrap the environment in "
+                    "gymnasium.wrappers.FlattenObservation, which makes one vector of them."
+                )
         raise InputError(
-            f"Observations of {space} are not supported; expected Discrete, a Box with one axis, or images: a Box of "
-            "uint8 with the axes height, width and channels."
+            f"Observations of {space} are not supported; expected Discrete, MultiDiscrete, MultiBinary or a Box."
         )
+
+    @classmethod
+    def _entries(cls, shape: tuple[int, ...], counts: NDArray[Any], starts: NDArray[Any]) -> ObservationSpec:
+        values = tuple(counts.reshape(-1).tolist())
+        return cls((sum(values),), given=shape, counts=values, starts=tuple(starts.reshape(-1).tolist()))
+
+    @classmethod
+    def _image(cls, given: tuple[int, ...]) -> ObservationSpec:
+        """[H, W, C] as it is; [C, H, W], known by its smallest axis; grey [H, W]; a stack of frames [S, H, W, C], whose
+        channels are put one behind the other.
+        """
+        match given:
+            case (height, width):
+                return cls((height, width, 1), given=given)
+            case (channels, height, width) if channels < min(height, width):
+                return cls((height, width, channels), given=given)
+            case (frames, height, width, channels):
+                return cls((height, width, frames * channels), given=given)
+        return cls(given)
+
+    @property
+    def is_image(self) -> bool:
+        return len(self.shape) == 3
 
     @property
     def dtype(self) -> type[np.generic]:
         """Bytes stay bytes: the network scales them, and a buffer of images is a quarter as large."""
-        return np.uint8 if len(self.shape) == 3 else np.float32
+        return np.uint8 if self.is_image else np.float32
+
+    def describe(self) -> str:
+        """What it is and which trunk of the network it gets, in one sentence."""
+        given = f", given as {_times(self.given)}" if self.given else ""
+        if self.is_image:
+            return f"image {_times(self.shape)}{given}: convolutions"
+        if self.states:
+            return f"table of {self.states} states: one-hot"
+        if self.counts:
+            return f"{len(self.counts)} whole numbers with {sum(self.counts)} values in all: one-hot"
+        return f"vector of {self.shape[0]}{given}: layers"
 
     def encode(self, observation: object) -> NDArray[Any]:
-        """One observation or a batch of them: [..., *shape]."""
+        """One observation or a batch of them: [..., *shape], always a copy."""
         values = np.asarray(observation)
         if self.states:
-            return self._one_hot(values)
-        if values.shape[-len(self.shape) :] != self.shape:
-            raise InputError(f"The observation has shape {values.shape}; expected {self.shape}.")
-        if self.dtype == np.uint8 and values.dtype != np.uint8:
-            raise InputError(f"The image is of {values.dtype}; expected uint8, from 0 to 255.")
-        return values.astype(self.dtype)
+            return _one_hot(values[..., None], (self.states,), (self.start,))
+        given = self.shape if self.given is None else self.given
+        batch = values.shape[: values.ndim - len(given)]
+        if values.shape != (*batch, *given):
+            raise InputError(f"The observation has shape {values.shape}; expected {given}.")
+        if self.counts:
+            return _one_hot(values.reshape(*batch, -1), self.counts, self.starts)
+        if self.is_image:
+            return self._encode_image(values, batch)
+        return values.reshape(*batch, *self.shape).astype(np.float32)
 
-    def _one_hot(self, values: NDArray[Any]) -> NDArray[np.float32]:
-        whole = np.issubdtype(values.dtype, np.integer)
-        index = values - self.start if whole else np.array(-1)
-        if (index < 0).any() or (index >= self.states).any():
-            last = self.start + self.states
-            raise InputError(f"The observation {values} is not a state; expected a whole number below {last}.")
-        return np.eye(self.states, dtype=np.float32)[index]
+    def _encode_image(self, values: NDArray[Any], batch: tuple[int, ...]) -> NDArray[np.uint8]:
+        if values.dtype != np.uint8:
+            raise InputError(f"The image is of {values.dtype}; expected uint8, from 0 to 255.")
+        if self.given is not None and len(self.given) == 3:
+            values = np.moveaxis(values, -3, -1)
+        elif self.given is not None and len(self.given) == 4:
+            values = np.moveaxis(values, -4, -2)
+        return np.array(values.reshape(*batch, *self.shape), order="C")
+
+
+def _is_image(space: gym.spaces.Box) -> bool:
+    """Bytes from 0 to 255; those with other bounds, such as the planes of a board game, are numbers."""
+    bytes_ = space.dtype == np.uint8 and bool((space.low == 0).all() and (space.high == 255).all())
+    return bytes_ and len(space.shape) in (2, 3, 4) and math.prod(space.shape) > 0
+
+
+def _times(shape: tuple[int, ...]) -> str:
+    return "×".join(map(str, shape))
+
+
+def _one_hot(values: NDArray[Any], counts: tuple[int, ...], starts: tuple[int, ...]) -> NDArray[np.float32]:
+    """Whole numbers [..., K] -> [..., sum of counts], a one for each."""
+    spread = values if len(counts) == 1 else values.repeat(counts, axis=-1)
+    hot = spread == _numbers(counts, starts)
+    if values.dtype.kind not in "iub" or not (hot.sum(axis=-1) == len(counts)).all():
+        shown = values[..., 0] if len(counts) == 1 else values
+        raise InputError(f"The observation {shown} is not a state; {_expected(counts, starts)}.")
+    return hot.astype(np.float32)
+
+
+@lru_cache
+def _numbers(counts: tuple[int, ...], starts: tuple[int, ...]) -> NDArray[np.int64]:
+    """What each place of the encoding stands for, [sum of counts]."""
+    return np.concatenate([np.arange(start, start + count) for count, start in zip(counts, starts, strict=True)])
+
+
+def _expected(counts: tuple[int, ...], starts: tuple[int, ...]) -> str:
+    if len(counts) == 1:
+        return f"expected a whole number below {starts[0] + counts[0]}"
+    ends = np.add(starts, counts).tolist()
+    return f"expected whole numbers from {list(starts)}, below {ends}"
 
 
 def feature_count(env: gym.Env[Any, Any]) -> int:
     """D, from the environment's `reward_space`; one sentence if it has none that fits."""
-    space = getattr(env.unwrapped, "reward_space", None)
+    space = env.get_wrapper_attr("reward_space") if env.has_wrapper_attr("reward_space") else None
     if not isinstance(space, gym.spaces.Box) or len(space.shape) != 1 or not space.shape[0]:
         raise InputError(
             f"The environment {env} has the reward_space {space}; expected a Box of shape [D], one entry per feature "

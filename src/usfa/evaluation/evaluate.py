@@ -49,8 +49,8 @@ def evaluate(
     if episodes < 1 or not 0 <= epsilon <= 1:
         raise InputError(f"episodes is {episodes} and epsilon {epsilon}; expected at least 1, and 0 to 1.")
     w = _task_rows(tasks, agent.file.spec.features)
-    environments = source(agent.file.environment, **agent.file.environment_arguments)
-    check_trusted(agent.file.environment, trust)
+    check_trusted(agent.file.environment, trust, agent.file.phi)
+    environments = source(agent.file.environment, phi=agent.file.phi, **agent.file.environment_arguments)
     parameters = {name: tensor[None] for name, tensor in agent.parameters.items()}
     rows = []
     for name, chosen in _named_candidates(agent, candidates):

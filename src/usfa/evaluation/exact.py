@@ -17,9 +17,11 @@ __all__ = ["exact_mdp", "exact_scores", "greedy_tables"]
 
 
 def exact_mdp(env: Environment) -> TabularMDP | None:
-    """The tables behind an environment, if it has any."""
+    """The tables behind an environment, if it has any and pays what they say."""
     inner: Any = env.unwrapped
-    return inner.mdp if isinstance(inner, TabularEnv) else None
+    if not isinstance(inner, TabularEnv) or env.get_wrapper_attr("reward_space") is not inner.reward_space:
+        return None
+    return inner.mdp
 
 
 def exact_scores(

@@ -114,8 +114,8 @@ def _checked_gamma(agent: TrainedAgent, gamma: float | None) -> float:
 
 
 def _environments(agent: TrainedAgent, trust: bool) -> EnvironmentSource:
-    check_trusted(agent.file.environment, trust)
-    return source(agent.file.environment, **agent.file.environment_arguments)
+    check_trusted(agent.file.environment, trust, agent.file.phi)
+    return source(agent.file.environment, phi=agent.file.phi, **agent.file.environment_arguments)
 
 
 def _name(agent: TrainedAgent, candidates: str | ArrayLike | None) -> str:

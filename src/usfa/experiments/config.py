@@ -53,8 +53,11 @@ class TrainConfig:
     """M: the name of a set, or a list such as "1,0;0,1"."""
     agent: AgentKind = "usfa"
     """usfa, or uvfa."""
-    environment_arguments: Mapping[str, int | float | str] = field(default_factory=dict)
+    environment_arguments: Mapping[str, bool | int | float | str] = field(default_factory=dict)
     """Arguments of the environment."""
+    phi: str = "reward"
+    """Where φ comes from: reward (a vector), info (info["vector_reward"]), or module:function, a function of
+    observation, action and next observation."""
     network: NetworkConfig = field(default_factory=NetworkConfig)
     learner: LearnerConfig = field(default_factory=LearnerConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
@@ -80,11 +83,13 @@ class TrainConfig:
                 f"snapshots is {self.evaluation.snapshots}; expected 1 to {self.learner.budget}, the budget."
             )
         parse_sampler(self.learner.policies, self.tasks)
+        if "phi" in self.environment_arguments:
+            raise InputError("environment_arguments has an entry phi; expected it as phi itself.")
         check_environments(self.learner, self.tasks)
 
     @property
     def environments(self) -> EnvironmentSource:
-        return source(self.environment, **self.environment_arguments)
+        return source(self.environment, phi=self.phi, **self.environment_arguments)
 
     @property
     def tasks(self) -> NDArray[np.float64]:

@@ -19,7 +19,8 @@ from usfa.experiments.config import TrainConfig
 from usfa.experiments.plan import Job, run_jobs
 from usfa.experiments.presets import preset
 from usfa.experiments.progress import progress_bar
-from usfa.experiments.room_report import room_report, settings_of, summary_of
+from usfa.experiments.room_report import room_report, settings_of
+from usfa.experiments.room_tables import summary_of
 from usfa.experiments.run_directory import OnExisting, RunDirectory
 from usfa.figures import room_results as figures
 from usfa.figures import save

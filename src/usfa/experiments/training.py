@@ -14,7 +14,7 @@ import torch
 from rich.console import Console
 
 from usfa.agents import Agent, AgentFile, AgentSpec, make_agent, save_agent
-from usfa.environments import Environment, ObservationSpec, action_count, feature_count, make
+from usfa.environments import Environment, ObservationSpec, action_count, feature_count
 from usfa.errors import Diverged, InputError
 from usfa.evaluation import exact_mdp, write_table
 from usfa.experiments.checkpoints import Checkpoints
@@ -60,6 +60,8 @@ def train(
 
 
 def _train(config: TrainConfig, agent: Agent, run: RunDirectory, console: Console | None, name: str) -> None:
+    if console is not None:
+        console.print(f"{config.environment}: {agent.spec.observation.describe()}", highlight=False, soft_wrap=True)
     learner = _learn(config, agent, run, console, name)
     with progress_bar(f"{name}: scoring snapshots", len(config.milestones), "snapshots", console) as bar:
         scores = score_snapshots(config, agent, run, name, bar)
@@ -70,7 +72,7 @@ def _train(config: TrainConfig, agent: Agent, run: RunDirectory, console: Consol
 
 def build_agent(config: TrainConfig) -> Agent:
     """The agent for the environment of a configuration; InputError if the training tasks do not fit its φ."""
-    env = make(config.environment, **config.environment_arguments)
+    env = config.environments.one()
     _, info = env.reset(seed=0)
     spec = AgentSpec(
         ObservationSpec.of(env.observation_space), action_count(env), feature_count(env), "action_mask" in info
@@ -193,6 +195,7 @@ def _agent_file(config: TrainConfig, agent: Agent, scores: pd.DataFrame) -> Agen
         network=config.network,
         environment=config.environment,
         environment_arguments=config.environment_arguments,
+        phi=config.phi,
         gamma=config.learner.gamma,
         training_tasks=tuple(tuple(w) for w in config.tasks.tolist()),
         policies=config.learner.policies,

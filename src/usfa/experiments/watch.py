@@ -51,6 +51,8 @@ class Watch:
     """Of the room and of the random policy."""
     arguments: Mapping[str, bool | int | float | str] = field(default_factory=dict)
     """Arguments of the environment, such as: types 6 layout "...../.##../...../...../....." (a slash ends a line)."""
+    phi: str = "reward"
+    """Where φ comes from: reward (a vector), info (info["vector_reward"]), or module:function."""
     size: int = 336
     """Pixels of the view, and of the map beside it."""
     out: Path | None = None
@@ -143,7 +145,7 @@ def _scene(environment: str, request: Watch) -> tuple[_Scene, NDArray[np.float64
         return _RoomScene(request, rules, shown, w, _policy_of(agent, request, w)), w
     if agent is None and request.policy in STATE_POLICIES:
         raise InputError(f"The {request.policy} knows only the environment 'room'; given was {environment!r}.")
-    env = make(environment, render_mode="rgb_array", **arguments)
+    env = make(environment, request.phi, render_mode="rgb_array", **arguments)
     w = parse_task(request.task, feature_count(env))
     return _EnvironmentScene(env, request, w, _policy_of(agent, request, w)), w
 

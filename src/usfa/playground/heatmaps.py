@@ -74,7 +74,7 @@ class Partial(NamedTuple):
 
 def heatmap(request: HeatmapRequest, agent: TrainedAgent) -> Iterator[Partial]:
     """The map, better and better; the last one has progress 1."""
-    check_trusted(request.environment, request.trust)
+    check_trusted(request.environment, request.trust, agent.file.phi)
     w = request.tasks
     z = agent.candidates(w, request.candidates, np.random.default_rng(0))
     for values, progress in _values(request, agent, w, z):
@@ -87,7 +87,7 @@ def _values(
     if request.quantity == "distance":
         yield np.linalg.norm(w[:, None] - z, axis=-1).min(axis=1), 1.0
         return
-    env = source(request.environment, **agent.file.environment_arguments).one()
+    env = source(request.environment, phi=agent.file.phi, **agent.file.environment_arguments).one()
     mdp = exact_mdp(env)
     env.close()
     if mdp is not None:
@@ -111,7 +111,7 @@ def _scores(
     request: HeatmapRequest, agent: TrainedAgent, w: NDArray[np.float64], z: NDArray[np.float64]
 ) -> Iterator[tuple[NDArray[np.float64], float]]:
     """The mean return of some episodes on every task, as it grows; all tasks meet the same worlds."""
-    environments = source(request.environment, **agent.file.environment_arguments)
+    environments = source(request.environment, phi=agent.file.phi, **agent.file.environment_arguments)
     seeds = np.arange(EPISODES) + request.seed
     at_once = max(1, _AT_ONCE.get(request.environment, 32) // EPISODES)
     values = np.full(len(w), np.nan)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from usfa.agents import TrainedAgent
 from usfa.environments import TabularEnv, check_trusted, make
 from usfa.errors import InputError
+from usfa.evaluation import exact_mdp
 from usfa.playground.worlds.mdp import MdpWorld
 from usfa.playground.worlds.picture import DoomWorld, PictureWorld
 from usfa.playground.worlds.room import RoomWorld
@@ -19,26 +23,27 @@ def make_world(agent: TrainedAgent, environment: str | None = None, trust: bool 
     Args:
         agent: who will act in it.
         environment: a name, in place of the one in the agent's file.
-        trust: whether that file may name a module to import.
+        trust: whether that file may name a module to import, for the environment or for φ.
     """
-    world = _make(agent, environment or agent.file.environment, trust or environment is not None)
+    name = environment or agent.file.environment
+    check_trusted(name, trust or environment is not None)
+    check_trusted(name="", trust=trust, phi=agent.file.phi)
+    world = _make(name, agent.file.phi, agent.file.environment_arguments)
     _check_fits(agent, world)
     return world
 
 
-def _make(agent: TrainedAgent, name: str, trust: bool) -> World:
-    check_trusted(name, trust)
-    arguments = dict(agent.file.environment_arguments)
-    if name == "room":
+def _make(name: str, phi: str, arguments: Mapping[str, Any]) -> World:
+    if name == "room" and phi == "reward":
         return RoomWorld(arguments)
-    if name == "room-doom":
+    if name == "room-doom" and phi == "reward":
         return DoomWorld(make(name, **arguments, render_mode="rgb_array", positions=True))
-    plain = make(name, **arguments)
+    plain = make(name, phi, **arguments)
     inner = plain.unwrapped
-    if isinstance(inner, TabularEnv):
+    if isinstance(inner, TabularEnv) and exact_mdp(plain) is not None:
         return MdpWorld(inner)
     plain.close()
-    return PictureWorld(make(name, **arguments, render_mode="rgb_array"))
+    return PictureWorld(make(name, phi, **arguments, render_mode="rgb_array"))
 
 
 def _check_fits(agent: TrainedAgent, world: World) -> None:

@@ -32,8 +32,7 @@ class PictureWorld:
     def __init__(self, env: Environment) -> None:
         self._env = env
         inner: Any = env.unwrapped
-        size = feature_count(env)
-        self.features = _features(list(getattr(inner, "object_names", [f"φ{index + 1}" for index in range(size)])))
+        self.features = _features(feature_count(env))
         self.actions = list(getattr(inner, "action_names", [f"action {index}" for index in range(action_count(env))]))
         self.presets: list[PresetGroup] = []
         self.rate = float(np.clip(env.metadata.get("render_fps") or 10, 2, 15))
@@ -94,5 +93,5 @@ class DoomWorld(PictureWorld):
         return {"pose": np.round(self._info["agent"], 3).tolist(), "objects": objects}
 
 
-def _features(names: list[str]) -> list[FeatureCard]:
-    return [FeatureCard(str(name), PALETTE[index % len(PALETTE)]) for index, name in enumerate(names)]
+def _features(count: int) -> list[FeatureCard]:
+    return [FeatureCard(f"φ{index + 1}", PALETTE[index % len(PALETTE)]) for index in range(count)]

@@ -1,0 +1,299 @@
+"""The claims of Section 4.3 and Appendices C and D, each with what was measured and a verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from usfa.evaluation import bootstrap_interval
+from usfa.experiments.report import Claim, Verdict, verdict
+from usfa.experiments.room_tables import gains, last_snapshot
+from usfa.figures.room_results import BASELINES, BROAD, LARGE, USFA
+from usfa.figures.style import method
+
+__all__ = ["aside", "room_claims"]
+
+Key = tuple[str, str]
+
+UVFAS: tuple[Key, ...] = (("uvfa", "task"), ("uvfa-off-policy", "task"))
+ARCHITECTURES: tuple[Key, ...] = (*USFA, *UVFAS)
+"""What the paper's Figure 5 compares."""
+OWN, TRAIN, BOTH = USFA
+TEST_SETS = ("room-easy", "room-hard")
+ALMOST = 0.9
+"""Almost matching: at least this share of the other score."""
+STRAIGHTFORWARD = 0.75
+"""Straightforward generalisation: at least this share of the score on the training tasks."""
+CHANCE = 0.05
+"""Counts of tasks decide what would come about by chance less often than this."""
+
+
+def room_claims(scores: pd.DataFrame, yardstick: pd.DataFrame) -> list[Claim]:
+    """Every claim of Section 4.3 and Appendices C and D about results, with what was measured after training."""
+    final = _finals(scores, yardstick)
+    return [
+        *_generalisation_claims(_on(final, *TEST_SETS)),
+        _easy_claim(final),
+        *_architecture_claims(_on(final, "room-hard")),
+        *_candidate_claims(_on(final, "room-hard")),
+        *_combination_claims(_on(final, *TEST_SETS)),
+        *_coverage_claims(_on(final, "room-hard")),
+        _regimes_claim(final),
+        *_training_set_claims(_on(final, "room-hard")),
+    ]
+
+
+def _generalisation_claims(final: pd.DataFrame) -> list[Claim]:
+    """Better than random as a whole; the tasks on which each is better are counted beside it."""
+    about = {
+        "all architectures generalise quite well to the test tasks, without any learning": final,
+        "even to test tasks with negative rewards, never experienced in training": final[final.negative],
+    }
+    return [
+        Claim(
+            "Section 4.3",
+            statement,
+            "; ".join(_generalisation(tasks, key) for key in ARCHITECTURES) + " (asked: all above random)",
+            _all_of(_above(_normalised(tasks, key)) for key in ARCHITECTURES),
+        )
+        for statement, tasks in about.items()
+    ]
+
+
+def _generalisation(final: pd.DataFrame, key: Key) -> str:
+    mine = _of(final, key)
+    better = [_above(task.set_index("seed").gained) == "holds" for _, task in mine.groupby("task")]
+    count = f" ({sum(better)} of {len(better)} tasks)" if mine.seed.nunique() > 1 else ""
+    return f"{method(*key).label} {_shown(_normalised(final, key))}{count}"
+
+
+def _easy_claim(final: pd.DataFrame) -> Claim:
+    verdicts, shown = [], []
+    for key in ARCHITECTURES:
+        easy, train = (_normalised(_on(final, name), key) for name in ("room-easy", "room-train"))
+        verdicts += [_above(easy), _above((easy - STRAIGHTFORWARD * train).dropna())]
+        shown.append(f"{method(*key).label} {_shown(easy)}, training {_shown(train)}")
+    return Claim(
+        "Appendix D.1",
+        "generalisation to the easy tasks, close to M, should be fairly straightforward",
+        f"{'; '.join(shown)} (asked: above random, and {STRAIGHTFORWARD:.0%} of the score on the training tasks)",
+        _all_of(verdicts),
+    )
+
+
+def _architecture_claims(final: pd.DataFrame) -> list[Claim]:
+    uvfas = [_normalised(final, key) for key in UVFAS]
+    return [
+        Claim(
+            "Section 4.3",
+            f"USFAs perform considerably better than the unstructured UVFAs, {_candidates(key)}",
+            f"hard tasks: USFA {_shown(_normalised(final, key))}; UVFA {_shown(uvfas[0])}, "
+            f"off-policy {_shown(uvfas[1])} (asked: better than both)",
+            _all_of(_below(uvfa, _normalised(final, key)) for uvfa in uvfas),
+        )
+        for key in USFA
+    ]
+
+
+def _candidates(key: Key) -> str:
+    return method(*key).label.rpartition(", ")[2]
+
+
+def _candidate_claims(final: pd.DataFrame) -> list[Claim]:
+    own = _normalised(final, OWN)
+    return [
+        Claim(
+            "Section 4.3",
+            f"there is a clear advantage in including M in C: {_candidates(key)}",
+            f"hard tasks: {_candidates(key)} {_shown(_normalised(final, key))}; {_candidates(OWN)} {_shown(own)}",
+            _below(own, _normalised(final, key)),
+        )
+        for key in (TRAIN, BOTH)
+    ]
+
+
+def _combination_claims(final: pd.DataFrame) -> list[Claim]:
+    rest = {True: final[final.negative], False: final[~final.negative]}
+    changes = {sign: _normalised(tasks, BOTH) - _normalised(tasks, TRAIN) for sign, tasks in rest.items()}
+    return [
+        _sometimes(
+            "C = M ∪ {w′} sometimes performs worse than C = M",
+            "worse",
+            _differences(final, TRAIN, BOTH),
+        ),
+        Claim(
+            "Section 4.3",
+            "… especially on tasks with negative rewards",
+            f"C = M ∪ {{w′}} minus C = M: {_shown(changes[True])} on tasks with negative rewards, "
+            f"{_shown(changes[False])} on the others (asked: below 0, and below the others)",
+            _all_of([_above(-changes[True]), _below(changes[True], changes[False])]),
+        ),
+        _sometimes(
+            "combining both (C = M ∪ {w′}) can boost the performance of a model with only one of them (C = {w′})",
+            "better",
+            _differences(final, BOTH, OWN),
+        ),
+    ]
+
+
+def _differences(final: pd.DataFrame, first: Key, second: Key) -> dict[str, pd.Series]:
+    """For each task the return of the first minus that of the second, run by run."""
+    tables = [_of(final, key).pivot(index="seed", columns="task", values="score") for key in (first, second)]
+    difference = (tables[0] - tables[1]).dropna(axis=1, how="all").dropna()
+    return {task: difference[task] for task in difference}
+
+
+def _sometimes(statement: str, word: str, differences: Mapping[str, pd.Series]) -> Claim:
+    """Holds if more tasks have a difference above 0 than chance would give."""
+    found = {task: _above(runs) for task, runs in differences.items()}
+    up = sorted(task for task, decided in found.items() if decided == "holds")
+    down = sorted(task for task, decided in found.items() if decided == "does not hold")
+    runs = min((len(runs) for runs in differences.values()), default=0)
+    chance = max(0.5**runs, CHANCE)
+    opposite = "better" if word == "worse" else "worse"
+    measured = (
+        f"{word} on {len(up)} of {len(found)} test tasks{_listed(up)}, {opposite} on {len(down)}{_listed(down)}; "
+        f"by chance about {chance * len(found):.1f} each (return, run by run)"
+    )
+    decided: Verdict = "not decided"
+    if _beyond_chance(len(up), len(found), chance):
+        decided = "holds"
+    elif not up and _beyond_chance(len(down), len(found), chance):
+        decided = "does not hold"
+    return Claim("Section 4.3", statement, measured if runs > 1 else "fewer than two runs with both", decided)
+
+
+def _listed(tasks: Sequence[str]) -> str:
+    return f" ({'; '.join(tasks)})" if tasks else ""
+
+
+def _beyond_chance(count: int, total: int, chance: float) -> bool:
+    """Whether `count` or more of `total` come about with a probability below 5 %."""
+    tail = sum(math.comb(total, k) * chance**k * (1 - chance) ** (total - k) for k in range(count, total + 1))
+    return tail < CHANCE
+
+
+def _coverage_claims(final: pd.DataFrame) -> list[Claim]:
+    narrow, broad, gpi = (_normalised(final, key) for key in (OWN, BROAD[0], BROAD[1]))
+    reliable = {name: task.set_index("seed").gained for name, task in _of(final, TRAIN).groupby("task")}
+    above = [name for name, runs in reliable.items() if _above(runs) == "holds"]
+    gap = (broad - ALMOST * gpi).dropna()
+    return [
+        Claim(
+            "Section 4.3",
+            "with σ = 0.5 the generalisation of the structured UVFA (C = {w′}) improves considerably",
+            f"hard tasks: σ = 0.5 {_shown(broad)}; σ = 0.1 {_shown(narrow)}",
+            _below(narrow, broad),
+        ),
+        Claim(
+            "Section 4.3",
+            "… almost matching that of GPI",
+            f"hard tasks, σ = 0.5: C = {{w′}} {_shown(broad)}; C = M {_shown(gpi)}; with σ = 0.1, C = M "
+            f"{_shown(_normalised(final, TRAIN))} (asked: above random, and {ALMOST:.0%} of C = M at σ = 0.5)",
+            _all_of([_above(broad), _above(gap)]),
+        ),
+        Claim(
+            "Section 4.3",
+            "with limited coverage of the policy space (σ = 0.1), GPI over M provides a reliable generalisation",
+            f"C = M {_shown(_normalised(final, TRAIN))}; above random on {len(above)} of {len(reliable)} hard tasks "
+            "(asked: all)",
+            _all_of(_above(runs) for runs in reliable.values()),
+        ),
+    ]
+
+
+def _regimes_claim(final: pd.DataFrame) -> Claim:
+    keys = {"σ = 0.1": TRAIN, "σ = 0.5": BROAD[1]}
+    runs = {
+        (name, key): _normalised(_on(final, task_set), key)
+        for name, task_set in (("training tasks", "room-train"), ("hard tasks", "room-hard"))
+        for key in keys.values()
+    }
+    shown = "; ".join(
+        f"{label}: " + ", ".join(f"{name} {_shown(mine)}" for (name, other), mine in runs.items() if other == key)
+        for label, key in keys.items()
+    )
+    return Claim(
+        "Appendix C.2",
+        "the algorithm can successfully learn and operate in both regimes, σ = 0.1 and σ = 0.5",
+        f"C = M, {shown} (asked: all above random)",
+        _all_of(_above(mine) for mine in runs.values()),
+    )
+
+
+def _training_set_claims(final: pd.DataFrame) -> list[Claim]:
+    return [
+        Claim(
+            "Appendix D.3",
+            f"trained on eight tasks, also with negative rewards, USFA generalises better, {_candidates(large)}",
+            f"hard tasks: eight {_shown(_normalised(final, large))}; four {_shown(_normalised(final, small))}",
+            _below(_normalised(final, small), _normalised(final, large)),
+        )
+        for small, large in zip(USFA, LARGE, strict=True)
+    ]
+
+
+def aside(scores: pd.DataFrame, yardstick: pd.DataFrame) -> str:
+    """Comparisons that the paper's figures invite, but about which it claims nothing."""
+    hard = _on(_finals(scores, yardstick), "room-hard")
+    on_policy, off_policy = (_shown(_normalised(hard, key)) for key in UVFAS)
+    return (
+        f"Beside the claims, on the hard tasks: a UVFA trained on-policy {on_policy}, off-policy {off_policy}; "
+        f"SF&GPI, which learns the policies of M only, {_shown(_normalised(hard, BASELINES[0]))}, USFA with C = M "
+        f"{_shown(_normalised(hard, TRAIN))}."
+    )
+
+
+# --- numbers for claims: a series is a number for each run, indexed by its seed ---
+
+
+def _finals(scores: pd.DataFrame, yardstick: pd.DataFrame) -> pd.DataFrame:
+    """The last snapshot of every method, with what was gained and what the oracle gains."""
+    final = gains(last_snapshot(scores), yardstick)
+    return final.assign(negative=final.task.str.contains("-", regex=False))
+
+
+def _on(final: pd.DataFrame, *task_sets: str) -> pd.DataFrame:
+    return final[final.task_set.isin(task_sets)]
+
+
+def _of(final: pd.DataFrame, key: Key) -> pd.DataFrame:
+    return final[(final.agent == key[0]) & (final.candidates == key[1])]
+
+
+def _normalised(final: pd.DataFrame, key: Key) -> pd.Series:
+    sums = _of(final, key).groupby("seed")[["gained", "possible"]].sum()
+    return sums.gained / sums.possible
+
+
+def _interval(runs: pd.Series) -> tuple[float, float]:
+    """95 % bootstrap interval of the mean; NaN for one run, or none."""
+    if len(runs) < 2:
+        return math.nan, math.nan
+    return bootstrap_interval(runs.to_numpy(dtype=np.float64)[:, None], np.random.default_rng(0))
+
+
+def _shown(runs: pd.Series) -> str:
+    if not len(runs):
+        return "no run"
+    low, high = _interval(runs)
+    return f"{runs.mean():.2f} " + (f"[{low:.2f}, {high:.2f}]" if len(runs) > 1 else "(one run)")
+
+
+def _above(runs: pd.Series, level: float = 0.0) -> Verdict:
+    return verdict((level, level), _interval(runs))
+
+
+def _below(lower: pd.Series, upper: pd.Series) -> Verdict:
+    return verdict(_interval(lower), _interval(upper))
+
+
+def _all_of(verdicts: Iterable[Verdict]) -> Verdict:
+    """One that does not hold refutes all; one that is not decided leaves all open."""
+    found = set(verdicts)
+    if "does not hold" in found:
+        return "does not hold"
+    return "not decided" if "not decided" in found or not found else "holds"

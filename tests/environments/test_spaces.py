@@ -1,0 +1,283 @@
+import json
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from fake_environments import Scripted
+from usfa.environments import ObservationSpec, Room, Trip, action_count, feature_count
+from usfa.errors import InputError
+from usfa.records import from_json, to_json
+
+# --- observations ---
+
+
+def test_states_become_one_hot():
+    spec = ObservationSpec.of(gym.spaces.Discrete(4))
+    assert spec == ObservationSpec((4,), 4, 0)
+    assert spec.encode(2).tolist() == [0, 0, 1, 0]
+    assert spec.encode(np.array([[0, 3], [1, 1]])).shape == (2, 2, 4)
+    assert spec.encode(np.int64(3)).dtype == np.float32
+
+
+def test_states_may_start_anywhere():
+    spec = ObservationSpec.of(gym.spaces.Discrete(3, start=-1))
+    assert spec == ObservationSpec((3,), 3, -1)
+    assert spec.encode([-1, 0, 1]).tolist() == np.eye(3).tolist()
+    for state in (-2, 2):
+        with pytest.raises(InputError, match=rf"^The observation {state} is not a state"):
+            spec.encode(state)
+
+
+def test_vectors_stay_as_they_are():
+    spec = ObservationSpec.of(gym.spaces.Box(-1, 1, (3,), np.float64))
+    assert spec == ObservationSpec((3,))
+    encoded = spec.encode(np.array([0.1, 0.2, 0.3]))
+    assert encoded.dtype == np.float32
+    assert encoded.tolist() == pytest.approx([0.1, 0.2, 0.3])
+    assert spec.encode(np.zeros((5, 3))).shape == (5, 3)
+
+
+def test_encoding_copies():
+    spec, observation = ObservationSpec((2,)), np.zeros(2, np.float32)
+    encoded = spec.encode(observation)
+    observation[:] = 9
+    assert encoded.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("observation", [4, -1, 1.0, "s1", None])
+def test_what_is_not_a_state(observation):
+    with pytest.raises(InputError, match=r"is not a state; expected a whole number below 4\.$"):
+        ObservationSpec((4,), 4).encode(observation)
+
+
+@pytest.mark.parametrize("observation", [[1.0, 2.0], 1.0, np.zeros((3, 2))])
+def test_vectors_of_another_size(observation):
+    with pytest.raises(InputError, match=r"^The observation has shape .*; expected \(3,\)\.$"):
+        ObservationSpec((3,)).encode(observation)
+
+
+FLATTEN = "wrap the environment in gymnasium.wrappers.FlattenObservation, which makes one vector of them."
+EXPECTED = "expected Discrete, MultiDiscrete, MultiBinary or a Box."
+
+
+@pytest.mark.parametrize(
+    ("space", "cure"),
+    [
+        (gym.spaces.Dict({"x": gym.spaces.Discrete(2)}), FLATTEN),
+        (gym.spaces.Tuple([gym.spaces.Discrete(2)]), FLATTEN),
+        (gym.spaces.Text(5), EXPECTED),
+        (gym.spaces.Sequence(gym.spaces.Discrete(2)), EXPECTED),
+        (gym.spaces.Box(0, 1, (0,)), EXPECTED),
+    ],
+)
+def test_spaces_that_are_not_supported(space, cure):
+    with pytest.raises(InputError) as error:
+        ObservationSpec.of(space)
+    assert str(error.value) == f"Observations of {space} are not supported; {cure}"
+
+
+def test_the_cure_for_dictionaries_works():
+    class Both(Scripted):
+        def __init__(self):
+            super().__init__([[([1, 0], "terminated")]])
+            self.observation_space = gym.spaces.Dict({"a": gym.spaces.Discrete(3), "b": gym.spaces.Box(-9, 9, (2,))})
+
+        def _observation(self):
+            return {"a": 2, "b": np.array([5, 7], np.float32)}
+
+    env = gym.wrappers.FlattenObservation(Both())
+    spec = ObservationSpec.of(env.observation_space)
+    assert spec.encode(env.reset()[0]).tolist() == [0, 0, 1, 5, 7]
+
+
+def test_images_stay_bytes():
+    spec = ObservationSpec.of(gym.spaces.Box(0, 255, (4, 6, 3), np.uint8))
+    assert spec == ObservationSpec((4, 6, 3))
+    image = np.random.default_rng(0).integers(256, size=(4, 6, 3), dtype=np.uint8)
+    encoded = spec.encode(image)
+    assert encoded.dtype == np.uint8
+    assert np.array_equal(encoded, image)
+    image[:] = 0
+    assert encoded.any()  # it was copied
+    assert spec.encode(np.zeros((5, 2, 4, 6, 3), np.uint8)).shape == (5, 2, 4, 6, 3)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.int8, np.bool_])
+def test_images_of_other_numbers(dtype):
+    with pytest.raises(InputError) as error:
+        ObservationSpec((4, 6, 3)).encode(np.zeros((4, 6, 3), dtype))
+    assert str(error.value) == f"The image is of {np.dtype(dtype)}; expected uint8, from 0 to 255."
+
+
+@pytest.mark.parametrize("shape", [(6, 4, 3), (4, 6), (3, 4, 6), (4, 6, 3, 1), (4, 6, 4)])
+def test_images_of_another_shape(shape):
+    with pytest.raises(InputError) as error:
+        ObservationSpec((4, 6, 3)).encode(np.zeros(shape, np.uint8))
+    assert str(error.value) == f"The observation has shape {shape}; expected (4, 6, 3)."
+
+
+def test_buffers_have_the_type_of_what_they_hold():
+    assert ObservationSpec((4, 6, 3)).dtype == np.uint8
+    assert ObservationSpec((4,)).dtype == np.float32
+    assert ObservationSpec((4,), 4).dtype == np.float32
+
+
+def test_whole_numbers_become_one_hot_one_after_the_other():
+    spec = ObservationSpec.of(gym.spaces.MultiDiscrete([2, 3, 4]))
+    assert spec == ObservationSpec((9,), given=(3,), counts=(2, 3, 4), starts=(0, 0, 0))
+    assert spec.encode([1, 0, 3]).tolist() == [0, 1, 1, 0, 0, 0, 0, 0, 1]
+    batch = spec.encode(np.array([[[0, 0, 0], [1, 2, 3]]]))
+    assert batch.shape == (1, 2, 9)
+    assert batch.dtype == np.float32
+    assert (batch.sum(axis=-1) == 3).all()
+
+
+def test_whole_numbers_in_a_grid_that_start_anywhere():
+    space = gym.spaces.MultiDiscrete(np.array([[2, 3], [2, 2]]), start=np.array([[5, -1], [0, 0]]))
+    spec = ObservationSpec.of(space)
+    assert spec.shape == (9,)
+    assert spec.encode(np.array([[6, 1], [0, 1]])).tolist() == [0, 1, 0, 0, 1, 1, 0, 0, 1]
+    space.seed(0)
+    for _ in range(20):
+        assert spec.encode(space.sample()).sum() == 4
+
+
+@pytest.mark.parametrize("shape", [3, (2, 3)])
+def test_yes_and_no_are_numbers_too(shape):
+    space = gym.spaces.MultiBinary(shape)
+    spec = ObservationSpec.of(space)
+    assert spec.shape == (2 * np.prod(shape),)
+    space.seed(0)
+    sample = space.sample()
+    expected = [flag for value in sample.reshape(-1) for flag in (value == 0, value == 1)]
+    assert spec.encode(sample).tolist() == expected
+    assert spec.encode(sample.astype(bool)).tolist() == expected
+
+
+@pytest.mark.parametrize("observation", [[0, 3], [2, 0], [-1, 0], [0.0, 1.0], ["a", "b"]])
+def test_what_are_not_such_numbers(observation):
+    with pytest.raises(InputError, match=r"is not a state; expected whole numbers from \[0, 0\], below \[2, 3\]\.$"):
+        ObservationSpec.of(gym.spaces.MultiDiscrete([2, 3])).encode(observation)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3, 4), (84, 84, 3), (2, 2, 2, 2, 2)])
+def test_other_boxes_are_flattened(shape):
+    spec = ObservationSpec.of(gym.spaces.Box(-1, 1, shape))
+    assert spec.shape == (int(np.prod(shape)),)
+    values = np.random.default_rng(0).normal(size=(2, *shape))
+    assert np.array_equal(spec.encode(values), values.reshape(2, -1).astype(np.float32))
+    assert spec.encode(values[0]).shape == spec.shape
+    if shape:  # whatever its shape, an array is a batch of numbers
+        with pytest.raises(InputError, match=r"^The observation has shape"):
+            spec.encode(np.zeros((7, *shape, 7)))
+
+
+def test_bytes_with_other_bounds_are_numbers():
+    """The planes of a board game would vanish if they were divided by 255."""
+    spec = ObservationSpec.of(gym.spaces.Box(0, 1, (8, 8, 12), np.uint8))
+    assert (spec.shape, spec.dtype, spec.is_image) == ((768,), np.float32, False)
+
+
+@pytest.mark.parametrize(
+    ("given", "encoded"),
+    [
+        ((84, 84, 3), (84, 84, 3)),
+        ((84, 84, 1), (84, 84, 1)),
+        ((3, 84, 84), (84, 84, 3)),
+        ((4, 60, 80), (60, 80, 4)),
+        ((84, 84), (84, 84, 1)),
+        ((4, 60, 80, 3), (60, 80, 12)),
+        ((84, 84, 128), (84, 84, 128)),
+    ],
+)
+def test_images_are_told_by_their_axes(given, encoded):
+    spec = ObservationSpec.of(gym.spaces.Box(0, 255, given, np.uint8))
+    assert (spec.shape, spec.dtype, spec.is_image) == (encoded, np.uint8, True)
+    batch = spec.encode(np.zeros((5, *given), np.uint8))
+    assert batch.shape == (5, *encoded)
+    assert batch.flags.c_contiguous
+    with pytest.raises(InputError, match="expected uint8, from 0 to 255"):
+        spec.encode(np.zeros(given, np.float32))
+
+
+def test_axes_are_moved_and_not_mixed_up():
+    rng = np.random.default_rng(0)
+    first = rng.integers(256, size=(3, 5, 6), dtype=np.uint8)
+    encoded = ObservationSpec.of(gym.spaces.Box(0, 255, first.shape, np.uint8)).encode(first)
+    assert all(np.array_equal(encoded[..., c], first[c]) for c in range(3))
+    stack = rng.integers(256, size=(2, 5, 6, 3), dtype=np.uint8)
+    encoded = ObservationSpec.of(gym.spaces.Box(0, 255, stack.shape, np.uint8)).encode(stack)
+    assert np.array_equal(encoded[..., :3], stack[0])
+    assert np.array_equal(encoded[..., 3:], stack[1])
+    stack[:], first[:] = 0, 0
+    assert encoded.any()  # it was copied
+
+
+@pytest.mark.parametrize(
+    ("space", "sentence"),
+    [
+        (gym.spaces.Box(-1, 1, (4,)), "vector of 4: layers"),
+        (gym.spaces.Box(-1, 1, (3, 4)), "vector of 12, given as 3×4: layers"),
+        (gym.spaces.Box(-1, 1, ()), "vector of 1: layers"),
+        (gym.spaces.Discrete(10), "table of 10 states: one-hot"),
+        (gym.spaces.MultiDiscrete([2, 3]), "2 whole numbers with 5 values in all: one-hot"),
+        (gym.spaces.MultiBinary(8), "8 whole numbers with 16 values in all: one-hot"),
+        (gym.spaces.Box(0, 255, (84, 84, 3), np.uint8), "image 84×84×3: convolutions"),
+        (gym.spaces.Box(0, 255, (3, 84, 84), np.uint8), "image 84×84×3, given as 3×84×84: convolutions"),
+        (gym.spaces.Box(0, 255, (84, 84), np.uint8), "image 84×84×1, given as 84×84: convolutions"),
+    ],
+)
+def test_a_spec_says_which_trunk_it_gets(space, sentence):
+    assert ObservationSpec.of(space).describe() == sentence
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        gym.spaces.Discrete(4, start=2),
+        gym.spaces.MultiDiscrete([2, 3]),
+        gym.spaces.Box(-1, 1, ()),
+        gym.spaces.Box(-1, 1, (3, 4)),
+        gym.spaces.Box(0, 255, (3, 84, 84), np.uint8),
+    ],
+)
+def test_specs_are_saved_and_loaded(space):
+    spec = ObservationSpec.of(space)
+    loaded = from_json(ObservationSpec, json.loads(json.dumps(to_json(spec))), "the file")
+    assert loaded == spec
+    space.seed(0)
+    sample = space.sample()
+    assert np.array_equal(loaded.encode(sample), spec.encode(sample))
+
+
+@pytest.mark.parametrize(
+    ("old", "spec"),
+    [
+        ({"shape": [84, 84, 3], "states": 0, "start": 0}, ObservationSpec((84, 84, 3))),
+        ({"shape": [2], "states": 2, "start": 0}, ObservationSpec((2,), 2)),
+        ({"shape": [7]}, ObservationSpec((7,))),
+    ],
+)
+def test_files_of_earlier_versions_are_read(old, spec):
+    assert from_json(ObservationSpec, old, "the file") == spec
+
+
+# --- sizes ---
+
+
+def test_sizes_of_our_own():
+    assert (feature_count(Trip()), action_count(Trip())) == (2, 8)
+    room = Room(image_size=12, types=3)
+    assert (feature_count(room), action_count(room)) == (3, 8)
+
+
+def test_the_outermost_reward_space_counts():
+    """A wrapper that changes φ says so itself."""
+
+    class Twice(gym.Wrapper):
+        reward_space = gym.spaces.Box(-1, 1, (4,))
+
+    assert feature_count(Twice(Trip())) == 4
+    assert feature_count(gym.wrappers.TimeLimit(Trip(), 5)) == 2
+    assert feature_count(gym.wrappers.TimeLimit(Twice(Trip()), 5)) == 4
