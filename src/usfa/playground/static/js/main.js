@@ -45,7 +45,7 @@ function begin(newScene) {
   chosen.task = scene.task;
   chosen.players = scene.players.map((card) => ({ agent: card.agent.name, candidates: card.candidates }));
   task.build(scene.features, scene.presets, scene.task);
-  views = scene.players.map((_, index) => new PlayerView(index, scene, (candidates) => choose(index, candidates)));
+  views = scene.players.map((_, index) => new PlayerView(index, scene, (candidates) => choose(index, candidates), () => chosen.task));
   views[0].onpaint = () => pace.frame();
   document.body.dataset.count = views.length;
   find("players").replaceChildren(...views.map(({ root }) => root));

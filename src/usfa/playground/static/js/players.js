@@ -15,12 +15,13 @@ export const describe = (card) => `${KINDS[card.agent.kind]}${card.agent.kind ==
 const nameOfSet = (candidates) => (typeof candidates === "string" ? SETS[candidates] : `C = ${candidates.length} own z`);
 
 export class PlayerView {
-  // chosen(candidates) is called when the visitor changes the candidate set.
-  constructor(index, scene, chosen) {
+  // chosen(candidates) is called when the visitor changes the candidate set; task() is what the sliders say.
+  constructor(index, scene, chosen, task) {
     this.index = index;
     this.scene = scene;
     this.card = scene.players[index];
     this.chosen = chosen;
+    this.task = task;
     this.root = find("player-template").content.firstElementChild.cloneNode(true);
     this.part = (name) => this.root.querySelector(name);
     this.drawn = 0;
@@ -59,7 +60,7 @@ export class PlayerView {
     options(select, this.card.own_candidates ? [...sets, [OWN, "C = own list"]] : sets, OWN);
     select.disabled = sets.length < 2;
     select.onchange = () => this.chosen(select.value === OWN ? this.policies.z : select.value);
-    this.part(".add").onclick = () => this.chosen([...this.policies.z, this.task]);
+    this.part(".add").onclick = () => this.chosen([...this.policies.z, this.task()]);
   }
 
   // The candidate set as the server has it.
@@ -80,7 +81,6 @@ export class PlayerView {
 
   // This player in a moment, and its picture if there is a new one.
   show(player, moment, picture) {
-    this.task = moment.task;
     if (player.step === 0 || player.step < this.step) this.map?.forget();
     this.step = player.step;
     if (player.place && this.map) this.map.show(player.place);
