@@ -1,9 +1,14 @@
 import json
+import re
 import shutil
+import signal
+import subprocess
 import sys
+import urllib.request
 
 import pandas as pd
 import pytest
+from websockets.sync.client import connect
 
 from usfa.cli import main
 from usfa.cli.train import Train
@@ -68,6 +73,7 @@ def test_help_shows_an_example(desk, capsys, words, example):
     [
         (["train", "trip-usfa", "--help"], "usfa train trip-usfa --resume"),
         (["evaluate", "--help"], "usfa evaluate trip --task 0.7,0.7"),
+        (["play", "--help"], "usfa play trip"),
         (["reproduce", "trip", "--help"], "usfa reproduce trip --seeds 0 1 2"),
         (["reproduce", "one-state", "--help"], "usfa reproduce one-state"),
         (["check-env", "--help"], "usfa check-env minecart-v0"),
@@ -456,3 +462,35 @@ def test_resume_takes_the_settings_of_the_run(desk, run, capsys):
     before = (run / "scores.csv").read_bytes()
     assert main(["train", "trip-usfa", "--out", str(run), "--resume"]) == 0
     assert (run / "scores.csv").read_bytes() == before
+
+
+# --- play ---
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--host", "0.0.0.0"], "expected --allow-remote with it"),
+        (["--port", "70000"], "The port is 70000; expected 0 to 65535."),
+        (["--sessions", "0"], "The limit sessions is 0"),
+        (["nobody"], "Unknown agent or run directory 'nobody'"),
+        (["trip", "--environment", "nowhere"], "Unknown environment 'nowhere'"),
+        (["trip", "--environment", "room"], "the agent expected (2,), 8 and 2."),
+    ],
+)
+def test_play_refuses_in_a_sentence(desk, capsys, words, sentence):
+    assert sentence in refusal(capsys, desk, ["play", *words, "--no-browser"])
+
+
+def test_play_serves_the_room_until_it_is_interrupted(desk):
+    command = [sys.executable, "-m", "usfa", "play", "--port", "0", "--no-browser"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        url = re.search(r"http://127\.0\.0\.1:\d+/", process.stdout.readline())[0]
+        with urllib.request.urlopen(url, timeout=60) as answer:
+            assert b"usfa" in answer.read()
+        with connect(url.replace("http", "ws") + "socket", origin=url.rstrip("/"), open_timeout=60) as socket:
+            agents = json.loads(socket.recv(60))["agents"]
+            assert [agent["name"] for agent in agents] == ["room", "trip", "room-uvfa"]
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=60)[1] == ""
+    assert process.returncode == 0

@@ -18,6 +18,7 @@ LAYERS = (
     ("learners",),
     ("evaluation", "figures"),
     ("experiments",),
+    ("playground",),
     ("cli",),
     ("__init__", "__main__"),
 )

@@ -30,10 +30,14 @@ class SfGpiTables(Actor):
         return {"psi": (self.policies, states, actions, features), "z": (self.policies, features)}
 
     def q_values(self, parameters: Parameters, present: Present, w: Tensor, z: Tensor) -> tuple[Tensor, CoreState]:
-        """max_{z∈C} ψ^{π_z}(s,a)·w, with one-hot observations [B, S]."""
+        """max_{z∈C} ψ^{π_z}(s,a)·w."""
+        psi, core_state = self.step(parameters, present, z)
+        return gpi(psi, w.to(psi)).q_max, core_state
+
+    def step(self, parameters: Parameters, present: Present, z: Tensor) -> tuple[Tensor, CoreState]:
+        """ψ^{π_z}(s,·) with one-hot observations [B, S]: z [B, N, D] -> [B, N, A, D], memory."""
         tables = parameters["psi"][self._rows(parameters["z"], z)]  # [B, N, S, A, D]
-        psi = torch.einsum("bs,bnsad->bnad", present.observation.to(tables), tables)
-        return gpi(psi, w.to(tables)).q_max, present.core_state
+        return torch.einsum("bs,bnsad->bnad", present.observation.to(tables), tables), present.core_state
 
     @staticmethod
     def _rows(known: Tensor, z: Tensor) -> Tensor:

@@ -18,6 +18,7 @@ COMMANDS = {
     "front": "front",
     "reproduce": "reproduce",
     "watch": "watch",
+    "play": "play",
     "check-env": "check_env",
     "list": "listing",
 }
@@ -29,6 +30,7 @@ USAGE = """usfa: one agent for every task r = φ·w, by universal successor feat
   usfa front RUN            what it reaches over many preferences: front, utility, hypervolume, figures
   usfa reproduce WHAT       an experiment of the paper: trip, one-state, room
   usfa watch ENVIRONMENT    record a policy as film and contact sheet
+  usfa play                 the playground in the browser: sliders for the task
   usfa check-env ENV        what is wrong with an environment, with the cure
   usfa list                 presets, environments, task sets, shipped agents
 

@@ -1,5 +1,6 @@
 """Agents -> tables of scores, and statistics of such tables."""
 
+from usfa.evaluation.bounds import bound_table
 from usfa.evaluation.evaluate import evaluate
 from usfa.evaluation.exact import exact_mdp, exact_scores, greedy_tables
 from usfa.evaluation.fronts import (
@@ -20,6 +21,7 @@ __all__ = [
     "Scores",
     "Summary",
     "bootstrap_interval",
+    "bound_table",
     "environment_front",
     "evaluate",
     "exact_mdp",

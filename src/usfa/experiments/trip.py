@@ -14,7 +14,7 @@ from rich.console import Console
 from usfa.agents import AgentFile, TrainedAgent, exact_sf_gpi, save_agent
 from usfa.environments import trip_mdp
 from usfa.errors import InputError
-from usfa.evaluation import exact_scores, greedy_tables, read_scores, score_table, summarise, write_table
+from usfa.evaluation import bound_table, exact_scores, read_scores, score_table, summarise, write_table
 from usfa.experiments.config import TrainConfig
 from usfa.experiments.library import load
 from usfa.experiments.presets import preset
@@ -25,15 +25,7 @@ from usfa.experiments.trip_report import trip_report
 from usfa.figures import save
 from usfa.figures import trip as figures
 from usfa.files import write_atomically
-from usfa.functional import (
-    TabularMDP,
-    gpi_bound,
-    optimal_policy,
-    optimal_return,
-    optimal_values,
-    policy_values,
-    successor_features,
-)
+from usfa.functional import TabularMDP, optimal_return
 from usfa.tasks import parse_task, task_set
 
 __all__ = ["TripExperiment", "reproduce_trip"]
@@ -191,34 +183,12 @@ def _bounds(experiment: TripExperiment, mdp: TabularMDP, path: Path) -> pd.DataF
     """Proposition 1 for the first seed's USFA over the grid: both terms, the bound and the true gap."""
     agent = load(path / "runs" / "usfa", seed=experiment.seeds[0])
     w = _grid(experiment)
-    tasks = torch.from_numpy(w)
     tables = []
     for candidates in BOUND_CANDIDATES:
         z = agent.candidates(w, candidates, np.random.default_rng(0))
-        policies = torch.from_numpy(z)
-        exact = successor_features(mdp, optimal_policy(mdp, policies))
-        bound = gpi_bound(mdp, tasks, policies, exact, _learned_psi(agent, mdp, z))
-        policy = greedy_tables(agent.actor, _stacked(agent), mdp, w, z[None])[0]
-        loss = optimal_values(mdp, tasks) - policy_values(mdp, policy, tasks)
-        gap = loss.masked_fill(~mdp.legal, 0.0).amax(dim=(-2, -1))
-        columns = {
-            "w1": w[:, 0],
-            "w2": w[:, 1],
-            "distance": bound.distance_term.numpy(),
-            "approximation": bound.approximation_term.numpy(),
-            "total": bound.total.numpy(),
-            "printed": bound.printed.numpy(),
-            "gap": gap.numpy(),
-        }
-        tables.append(pd.DataFrame({"candidates": candidates, **columns}))
+        place = pd.DataFrame({"candidates": candidates, "w1": w[:, 0], "w2": w[:, 1]})
+        tables.append(pd.concat([place, bound_table(agent, mdp, w, z)], axis=1))
     return pd.concat(tables, ignore_index=True)
-
-
-@torch.no_grad()
-def _learned_psi(agent: TrainedAgent, mdp: TabularMDP, z: NDArray[np.float64]) -> torch.Tensor:
-    """ψ̃(s,a,z) as tables: [K, N, D] -> [K, N, S, A, D]."""
-    psi = agent.successor_features(np.arange(mdp.states), z.reshape(-1, z.shape[-1]))  # [S, K·N, A, D]
-    return torch.from_numpy(psi).double().movedim(0, 1).unflatten(0, z.shape[:2])
 
 
 def _draw(

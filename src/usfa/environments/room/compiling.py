@@ -65,5 +65,6 @@ def _private_folder() -> Path | None:
 
 
 def _njit(function: Function, **options: Any) -> Function:
-    made: Function = numba.njit(error_model="numpy", **options)(function)
+    # Without the interpreter's lock: a server goes on while an oracle's tables are made in another thread.
+    made: Function = numba.njit(error_model="numpy", nogil=True, **options)(function)
     return made

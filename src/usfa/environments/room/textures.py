@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from usfa.environments.room.rules import OBJECTS
 
-__all__ = ["BOXES", "SPRITE_LEVELS", "SURFACE_LEVELS", "Textures", "offset_of", "textures"]
+__all__ = ["BOXES", "SPRITE_LEVELS", "SURFACE_LEVELS", "Textures", "offset_of", "sprite", "textures"]
 
 Array = NDArray[np.floating]
 
@@ -59,6 +59,16 @@ def textures() -> Textures:
         [_sprite_pyramid(paint, np.array(kind.colour)) for paint, kind in zip(_PAINTERS, OBJECTS, strict=True)]
     )
     return Textures(surfaces, sprites)
+
+
+def sprite(kind: int) -> NDArray[np.uint8]:
+    """The largest picture of a type of object, [128, 128, 4]: red, green, blue, opacity."""
+    size = 1 << SPRITE_LEVELS
+    texels = textures().sprites[kind, : size * size].reshape(size, size)
+    channels = np.stack([(texels >> shift) & 255 for shift in (0, 16, 32, 48)], axis=-1)
+    opacity = np.maximum(channels[..., 3:], 1)
+    channels[..., :3] = np.minimum(channels[..., :3] * 255 // opacity, 255)
+    return channels.astype(np.uint8)
 
 
 # --- pyramids ---

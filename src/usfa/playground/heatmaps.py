@@ -1,0 +1,154 @@
+"""Maps over a plane of task space: two features vary, the others stay. Made step by step, to be watched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from usfa.agents import TrainedAgent
+from usfa.environments import Batch, check_trusted, source
+from usfa.evaluation import bound_table, exact_mdp, exact_scores
+from usfa.functional import TabularMDP, optimal_return
+from usfa.playground.protocol import Candidates, ShownHeatmap
+from usfa.trajectory import CoreState, Present
+
+__all__ = ["HeatmapRequest", "Partial", "heatmap"]
+
+EPISODES = 2  # of every task, from the same seeds
+LONGEST = 1000  # steps of an episode that count
+_AT_ONCE = {"room": 1024, "room-doom": 2}  # environments side by side; others 32
+_BOUND_COLUMNS = {"distance-term": "distance", "approximation-term": "approximation", "bound": "total"}
+
+
+@dataclass(frozen=True)
+class HeatmapRequest:
+    """What to map."""
+
+    agent: str  # for usfa.load
+    environment: str
+    trust: bool
+    player: int
+    quantity: str
+    x: int
+    y: int
+    w: tuple[float, ...]
+    candidates: Candidates
+    resolution: int
+    seed: int
+
+    @property
+    def ticks(self) -> NDArray[np.float64]:
+        return np.linspace(-1.0, 1.0, self.resolution)
+
+    @property
+    def tasks(self) -> NDArray[np.float64]:
+        """[resolution², D]: along x first."""
+        y, x = np.meshgrid(self.ticks, self.ticks, indexing="ij")
+        tasks = np.tile(np.array(self.w), (x.size, 1))
+        tasks[:, self.x], tasks[:, self.y] = x.ravel(), y.ravel()
+        return tasks
+
+    def shown(self, partial: Partial) -> ShownHeatmap:
+        return self._shown(partial.values.round(4).tolist(), partial.progress, "")
+
+    def empty(self, says: str) -> ShownHeatmap:
+        return self._shown([[None] * self.resolution for _ in range(self.resolution)], 0.0, says)
+
+    def _shown(self, values: list[list[float | None]], progress: float, says: str) -> ShownHeatmap:
+        ticks = self.ticks.round(4).tolist()
+        return ShownHeatmap(self.x, self.y, self.quantity, self.player, ticks, list(self.w), values, progress, says)
+
+
+class Partial(NamedTuple):
+    """A map in the making."""
+
+    values: NDArray[np.float64]  # [resolution, resolution]  rows along y; NaN where nothing is known yet
+    progress: float  # 0 to 1
+
+
+def heatmap(request: HeatmapRequest, agent: TrainedAgent) -> Iterator[Partial]:
+    """The map, better and better; the last one has progress 1."""
+    check_trusted(request.environment, request.trust, agent.file.phi)
+    w = request.tasks
+    z = agent.candidates(w, request.candidates, np.random.default_rng(0))
+    for values, progress in _values(request, agent, w, z):
+        yield Partial(values.reshape(request.resolution, request.resolution), progress)
+
+
+def _values(
+    request: HeatmapRequest, agent: TrainedAgent, w: NDArray[np.float64], z: NDArray[np.float64]
+) -> Iterator[tuple[NDArray[np.float64], float]]:
+    if request.quantity == "distance":
+        yield np.linalg.norm(w[:, None] - z, axis=-1).min(axis=1), 1.0
+        return
+    env = source(request.environment, phi=agent.file.phi, **agent.file.environment_arguments).one()
+    mdp = exact_mdp(env)
+    env.close()
+    if mdp is not None:
+        yield _exact(request.quantity, agent, mdp, w, z), 1.0
+    else:
+        yield from _scores(request, agent, w, z)
+
+
+def _exact(
+    quantity: str, agent: TrainedAgent, mdp: TabularMDP, w: NDArray[np.float64], z: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """In a finite MDP nothing needs to be tried out."""
+    if quantity in _BOUND_COLUMNS:
+        return bound_table(agent, mdp, w, z)[_BOUND_COLUMNS[quantity]].to_numpy()
+    one_run = {name: tensor[None] for name, tensor in agent.parameters.items()}
+    scores = exact_scores(agent.actor, one_run, mdp, w, z[None])[0]
+    return scores if quantity == "score" else optimal_return(mdp, torch.from_numpy(w)).numpy() - scores
+
+
+def _scores(
+    request: HeatmapRequest, agent: TrainedAgent, w: NDArray[np.float64], z: NDArray[np.float64]
+) -> Iterator[tuple[NDArray[np.float64], float]]:
+    """The mean return of some episodes on every task, as it grows; all tasks meet the same worlds."""
+    environments = source(request.environment, phi=agent.file.phi, **agent.file.environment_arguments)
+    seeds = np.arange(EPISODES) + request.seed
+    at_once = max(1, _AT_ONCE.get(request.environment, 32) // EPISODES)
+    values = np.full(len(w), np.nan)
+    for first in range(0, len(w), at_once):
+        here = slice(first, min(first + at_once, len(w)))
+        count = here.stop - here.start
+        batch = environments.batch(np.repeat(seeds, count).tolist(), gamma=1.0)
+        with closing(batch):
+            tasks, policies = np.tile(w[here], (EPISODES, 1)), np.tile(z[here], (EPISODES, 1, 1))
+            for returns, progress in _returns(agent, batch, tasks, policies):
+                values[here] = returns.reshape(EPISODES, count).mean(axis=0)
+                yield values, (here.start + progress * count) / len(w)
+
+
+@torch.no_grad()
+def _returns(
+    agent: TrainedAgent, batch: Batch, w: NDArray[np.float64], z: NDArray[np.float64]
+) -> Iterator[tuple[NDArray[np.float64], float]]:
+    """Σφ·w of the first episode in each of B environments, after every step, and the share of it that is over."""
+    tasks, policies = torch.from_numpy(w).float(), torch.from_numpy(z).float()
+    memory: CoreState = agent.actor.initial_state(len(batch))
+    action = torch.zeros(len(batch), dtype=torch.int64)
+    returns, running = np.zeros(len(batch)), np.ones(len(batch), np.bool_)
+    longest = getattr(getattr(batch, "rules", None), "decisions", LONGEST)
+    for step in range(longest):
+        present = Present(
+            torch.from_numpy(batch.observation),
+            action,
+            torch.from_numpy(batch.legal),
+            torch.from_numpy(batch.first),
+            memory,
+        )
+        action, memory = agent.actor.act(agent.parameters, present, tasks, policies)
+        happened = batch.step(action.numpy())
+        returns[running] += np.einsum("bd,bd->b", happened.phi, w)[running]
+        running &= ~happened.ended
+        if not running.any():
+            break
+        yield returns, (step + 1) / longest
+    yield returns, 1.0

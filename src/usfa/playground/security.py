@@ -1,0 +1,150 @@
+"""Who may talk to the server. Pages of other sites must not, although they run in the same browser.
+
+A site can make a visitor's browser connect to localhost, under its own name (Origin) or under a name of its own that
+leads here (Host, "DNS rebinding"). Both are refused. Beyond localhost a secret is asked for as well.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import secrets
+import socket
+from dataclasses import dataclass, field
+from http.cookies import SimpleCookie
+from urllib.parse import parse_qs, urlsplit
+
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse, RedirectResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocketClose
+
+__all__ = ["Door", "Guard", "is_local"]
+
+_COOKIE = "usfa-token"
+_LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
+_HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-cache",
+}
+
+
+def is_local(host: str) -> bool:
+    """Whether only this machine can reach a server on this address."""
+    return host in _LOCAL
+
+
+@dataclass(frozen=True)
+class Door:
+    """Which names lead to the server, and the secret beyond localhost."""
+
+    host: str = "127.0.0.1"
+    token: str | None = field(default=None, repr=False)
+
+    @classmethod
+    def open_to(cls, host: str) -> Door:
+        """The door of a server on this address: with a token, unless it is local."""
+        return cls(host, None if is_local(host) else secrets.token_urlsafe(24))
+
+    def knows(self, host: str | None) -> bool:
+        """Whether a Host header names this server."""
+        name = _host_name(host)
+        if name is None:
+            return False
+        if self.token is None:
+            return name in _LOCAL
+        return name in {*_LOCAL, self.host, socket.gethostname().lower()} or _is_address(name)
+
+    def accepts(self, token: str | None) -> bool:
+        return self.token is None or hmac.compare_digest((token or "").encode(), self.token.encode())
+
+
+def _host_name(host: str | None) -> str | None:
+    try:
+        return urlsplit(f"//{host}").hostname if host else None
+    except ValueError:
+        return None
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+class Guard:
+    """Stands before the application: 400 for a foreign Host, 403 for a foreign Origin or without the token."""
+
+    def __init__(self, app: ASGIApp, door: Door) -> None:
+        self._app, self._door = app, door
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        refusal = self._refusal(scope, headers)
+        if refusal is not None:
+            await _refuse(scope, receive, send, *refusal)
+        elif scope["type"] == "http" and self._door.token is not None and _query_token(scope) is not None:
+            await self._let_in(scope, receive, send)
+        else:
+            await self._app(scope, receive, _with_headers(send) if scope["type"] == "http" else send)
+
+    def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
+        if not self._door.knows(headers.get("host")):
+            return 400, "This server does not answer to that name (Host)."
+        origin = headers.get("origin")
+        if origin is None and scope["type"] == "websocket":
+            return 403, "A socket needs an Origin."
+        if origin is not None and origin not in {f"{scheme}://{headers['host']}" for scheme in ("http", "https")}:
+            return 403, "Pages of other sites may not use this server (Origin)."
+        if not self._door.accepts(_query_token(scope) or _cookie_token(headers)):
+            return 403, "The token is missing or wrong; open the address that `usfa play` printed."
+        return None
+
+    @staticmethod
+    async def _let_in(scope: Scope, receive: Receive, send: Send) -> None:
+        """The token moves from the address, which is shown and remembered, into a cookie."""
+        response = RedirectResponse("/", status_code=303)
+        response.set_cookie(_COOKIE, _query_token(scope) or "", httponly=True, samesite="strict")
+        await response(scope, receive, _with_headers(send))
+
+
+def _query_token(scope: Scope) -> str | None:
+    found = parse_qs(scope["query_string"].decode("latin-1")).get("token")
+    return found[0] if found else None
+
+
+def _cookie_token(headers: Headers) -> str | None:
+    cookie = SimpleCookie()
+    try:
+        cookie.load(headers.get("cookie", ""))
+    except Exception:  # whatever a client makes up
+        return None
+    return cookie[_COOKIE].value if _COOKIE in cookie else None
+
+
+async def _refuse(scope: Scope, receive: Receive, send: Send, status: int, reason: str) -> None:
+    if scope["type"] == "websocket" and "websocket.http.response" not in scope.get("extensions", {}):
+        await WebSocketClose(1008, reason)(scope, receive, send)
+        return
+    response = PlainTextResponse(reason + "\n", status)
+    await response(scope, receive, send if scope["type"] == "websocket" else _with_headers(send))
+
+
+def _with_headers(send: Send) -> Send:
+    async def send_with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            own = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
+            message = {**message, "headers": [*message.get("headers", []), *own]}
+        await send(message)
+
+    return send_with_headers

@@ -1,0 +1,69 @@
+// Bars that move: a row each, or thin columns when there are many.
+
+import { element, plain } from "./dom.js";
+
+const MOST_ROWS = 12;
+const SLOWNESS = 0.95; // of a scale that shrinks
+
+export class Bars {
+  // fromZero: bars begin at 0, to the left and to the right; otherwise they reach from the lowest value to the highest.
+  constructor(holder, { fromZero = false } = {}) {
+    this.holder = holder;
+    this.fromZero = fromZero;
+    this.rows = [];
+  }
+
+  // labels: a text each; remove(index), if given, puts a button behind each row.
+  build(labels, { remove = null, titles = labels } = {}) {
+    this.range = null;
+    const many = labels.length > MOST_ROWS;
+    this.rows = labels.map((label, index) => (many ? this.#column(titles[index]) : this.#row(label, titles[index], remove && (() => remove(index)))));
+    this.holder.classList.toggle("columns", many);
+    this.holder.replaceChildren(...this.rows.map(({ row }) => row));
+    this.holder.style.setProperty("--label", `${Math.max(...labels.map((label) => label.length)) + 1.5}ch`);
+    this.labels = labels;
+  }
+
+  #row(label, title, remove) {
+    const fill = element("i"), number = element("span", { className: "number" });
+    const row = element("div", { className: "bar", title },
+      element("span", { className: "label", textContent: label }), element("span", { className: "track" }, fill), number);
+    if (remove) {
+      const button = element("button", { type: "button", textContent: "×", onclick: remove });
+      button.setAttribute("aria-label", `Remove z = ${label}`);
+      row.append(button);
+    }
+    return { row, fill, number };
+  }
+
+  // From worst to best as it is now; a scale with a zero grows at once and shrinks slowly, so that lengths can be compared.
+  #range(values) {
+    const now = [Math.min(...values), Math.max(...values)];
+    if (!this.fromZero) return [now[0], Math.max(now[1], now[0] + 1e-6)];
+    const [low, high] = this.range ?? [0, 1e-3];
+    this.range = [Math.min(0, now[0], low * SLOWNESS), Math.max(1e-3, now[1], high * SLOWNESS)];
+    return this.range;
+  }
+
+  #column(title) {
+    const fill = element("i", { title });
+    return { row: fill, fill, column: true };
+  }
+
+  // values: null where there is none; chosen: an index, or -1.
+  show(values, chosen) {
+    const present = values.filter((value) => value !== null);
+    if (!present.length || values.length !== this.rows.length) return;
+    const [low, high] = this.#range(present);
+    this.rows.forEach(({ row, fill, number, column }, index) => {
+      const value = values[index];
+      row.classList.toggle("chosen", index === chosen);
+      row.classList.toggle("illegal", value === null);
+      const share = value === null ? 0 : this.fromZero ? value / (high - low) : 0.06 + (0.94 * (value - low)) / (high - low);
+      if (column) fill.style.transform = `scaleY(${share})`;
+      else if (this.fromZero) fill.style.transform = `translateX(${(100 * -low) / (high - low)}%) scaleX(${share})`;
+      else fill.style.transform = `scaleX(${share})`;
+      if (number) number.textContent = value === null ? "—" : plain(value);
+    });
+  }
+}

@@ -1,0 +1,95 @@
+// The room from above: walls, objects, the way walked, and where the agent looks.
+
+import { colour, sharpened } from "./dom.js";
+
+const KEPT = 400; // points of the way
+
+export class RoomMap {
+  constructor(canvas, plan, features, mine) {
+    this.canvas = canvas;
+    this.plan = plan;
+    this.features = features;
+    this.mine = mine;
+    this.way = [];
+    this.pictures = features.map(({ picture }) => picture && Object.assign(new Image(), { src: picture }));
+  }
+
+  forget() {
+    this.way = [];
+  }
+
+  show({ pose, objects }) {
+    this.place = { pose, objects };
+    this.way.push(pose);
+    if (this.way.length > KEPT) this.way.shift();
+    this.draw();
+  }
+
+  draw() {
+    if (!this.place) return;
+    const [pen, width, height] = sharpened(this.canvas);
+    const scale = width / this.plan.side;
+    const at = (x, y) => [x * scale, height - y * scale];
+    pen.clearRect(0, 0, width, height);
+    this.#walls(pen, width, height);
+    this.#way(pen, at);
+    for (const [kind, x, y] of this.place.objects) this.#object(pen, at(x, y), kind, 0.36 * scale);
+    this.#agent(pen, at, scale);
+  }
+
+  #walls(pen, width, height) {
+    const cell = width / this.plan.walls.length;
+    pen.fillStyle = colour("quiet");
+    this.plan.walls.forEach((row, y) => row.forEach((wall, x) => wall && pen.fillRect(x * cell, height - (y + 1) * cell, cell + 0.5, cell + 0.5)));
+  }
+
+  #way(pen, at) {
+    pen.strokeStyle = colour(this.mine);
+    pen.lineWidth = 2;
+    pen.lineJoin = "round";
+    const step = 40;
+    for (let first = 0; first + 1 < this.way.length; first += step) {
+      pen.globalAlpha = 0.12 + (0.6 * first) / KEPT;
+      pen.beginPath();
+      this.way.slice(first, first + step + 1).forEach(([x, y]) => pen.lineTo(...at(x, y)));
+      pen.stroke();
+    }
+    pen.globalAlpha = 1;
+  }
+
+  // Its picture; a disc of its colour until that has arrived.
+  #object(pen, [x, y], kind, radius) {
+    const picture = this.pictures[kind];
+    if (picture?.naturalWidth) {
+      const size = (2 * radius) / Math.max(picture.naturalWidth, picture.naturalHeight);
+      const [width, height] = [picture.naturalWidth * size, picture.naturalHeight * size];
+      pen.drawImage(picture, x - width / 2, y - height / 2, width, height);
+      return;
+    }
+    pen.beginPath();
+    pen.arc(x, y, radius, 0, 2 * Math.PI);
+    pen.fillStyle = this.features[kind].colour;
+    pen.fill();
+  }
+
+  // A triangle, and the field of view in front of it.
+  #agent(pen, at, scale) {
+    const [x, y, heading] = this.place.pose;
+    const [px, py] = at(x, y);
+    pen.fillStyle = colour(this.mine);
+    pen.globalAlpha = 0.13;
+    pen.beginPath();
+    pen.moveTo(px, py);
+    pen.arc(px, py, 3 * scale, -heading - 0.7, -heading + 0.7);
+    pen.fill();
+    pen.globalAlpha = 1;
+    pen.beginPath();
+    for (const [far, turn] of [[0.5, 0], [0.36, 2.5], [0.15, Math.PI], [0.36, -2.5]])
+      pen.lineTo(...at(x + far * Math.cos(heading + turn), y + far * Math.sin(heading + turn)));
+    pen.closePath();
+    pen.fill();
+    pen.strokeStyle = colour("card");
+    pen.lineWidth = 1.5;
+    pen.stroke();
+  }
+}

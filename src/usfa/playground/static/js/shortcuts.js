@@ -1,0 +1,12 @@
+// Single keys, but never while somebody types, drags a slider or has a dialog open.
+
+export function startShortcuts(actions) {
+  document.addEventListener("keydown", (event) => {
+    const busy = event.target.closest("input, select, textarea, dialog, canvas[tabindex]") || (event.key === " " && event.target.closest("button, a"));
+    if (busy || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+    const action = actions[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+    if (!action) return;
+    event.preventDefault();
+    action();
+  });
+}

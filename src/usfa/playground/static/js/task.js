@@ -1,0 +1,99 @@
+// The sliders: the task w, its presets, and the task as a line of Python.
+
+import { element, find, signed } from "./dom.js";
+
+const KEYS = { ArrowLeft: -0.05, ArrowDown: -0.05, ArrowRight: 0.05, ArrowUp: 0.05 };
+
+export class TaskPanel {
+  // changed(w) is called for every change that the visitor makes.
+  constructor(changed) {
+    this.changed = changed;
+    this.inputs = [];
+    find("random-task").onclick = () => this.#choose(this.inputs.map(() => Math.round(Math.random() * 40 - 20) / 20));
+  }
+
+  build(features, presets, w) {
+    this.inputs = [];
+    find("sliders").replaceChildren(...features.map((feature, index) => this.#slider(feature, index)));
+    find("presets").replaceChildren(...presets.map((group) => this.#presets(group)));
+    this.show(w);
+    this.doubt(null);
+  }
+
+  #slider(feature, index) {
+    const id = `w-${index}`;
+    const input = element("input", { id, type: "range", min: -1, max: 1, step: 0.01 });
+    const output = element("output", { htmlFor: id, ariaLive: "off" }); // the slider tells its value itself
+    const doubt = element("span", { className: "doubt", hidden: true });
+    const track = element("div", { className: "track" }, input, element("span", { className: "zero" }), doubt);
+    input.oninput = () => {
+      this.#told();
+      this.changed(this.w);
+    };
+    input.onkeydown = (event) => {
+      const step = KEYS[event.key];
+      if (!step) return;
+      event.preventDefault();
+      this.#choose(this.w.map((value, other) => (other === index ? Math.max(-1, Math.min(1, Math.round((value + step) * 20) / 20)) : value)));
+    };
+    input.ondblclick = () => this.#choose(this.w.map((value, other) => (other === index ? 0 : value)));
+    this.inputs.push({ input, output, doubt });
+    return element("div", { className: "slider" }, pictureOf(feature), element("label", { htmlFor: id, textContent: feature.name }), output, track);
+  }
+
+  #presets({ name, tasks }) {
+    const buttons = tasks.map(([text, w]) => {
+      const button = element("button", { type: "button", textContent: text.replaceAll("-", "−") });
+      button.setAttribute("aria-label", `Task ${w.join(", ")}`);
+      button.onclick = () => this.#choose(w);
+      return button;
+    });
+    return element("div", {}, element("p", { textContent: name }), element("div", { className: "group" }, ...buttons));
+  }
+
+  get w() {
+    return this.inputs.map(({ input }) => Number(input.value));
+  }
+
+  // Set the sliders without telling anybody.
+  show(w) {
+    this.inputs.forEach(({ input }, index) => (input.value = w[index]));
+    this.#told();
+  }
+
+  #choose(w) {
+    this.show(w);
+    this.changed(this.w);
+  }
+
+  #told() {
+    for (const { input, output } of this.inputs) {
+      output.value = signed(Number(input.value));
+      input.setAttribute("aria-valuetext", output.value);
+    }
+  }
+
+  // What the ratings leave open: a band from w − std to w + std under each slider.
+  doubt(rated) {
+    this.inputs.forEach(({ doubt }, index) => {
+      doubt.hidden = !rated;
+      if (!rated) return;
+      const low = Math.max(-1, rated.w[index] - rated.std[index]), high = Math.min(1, rated.w[index] + rated.std[index]);
+      doubt.style.left = `${50 + 50 * low}%`;
+      doubt.style.width = `${50 * Math.max(high - low, 0.02)}%`;
+      doubt.title = `${signed(rated.w[index])} ± ${rated.std[index].toFixed(2)}`;
+    });
+  }
+}
+
+export function pictureOf(feature) {
+  if (feature.picture) return element("img", { className: "thing", src: feature.picture, alt: "" });
+  const swatch = element("span", { className: "swatch" });
+  swatch.style.background = feature.colour;
+  return swatch;
+}
+
+export function asPython(agent, w, candidates) {
+  const chosen = typeof candidates === "string" ? JSON.stringify(candidates) : JSON.stringify(candidates).replaceAll(",", ", ");
+  return `import usfa\n\nagent = usfa.load(${JSON.stringify(agent)})\npolicy = agent.policy(task=[${w.join(", ")}], candidates=${chosen})\n`;
+}

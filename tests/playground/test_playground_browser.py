@@ -1,0 +1,307 @@
+"""The page in a real browser: Debian's Chromium, driven by Playwright."""
+
+import itertools
+import re
+import shutil
+
+import pytest
+from playground_fakes import Running
+
+from usfa.playground import Limits
+
+playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install playwright")
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine: apt install chromium")
+
+# As root, without a graphics card, and without the browser's own requests to its maker.
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+PATIENCE = 60_000  # milliseconds; a busy machine is slow
+WIDE, PHONE = (1280, 800), (390, 844)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def site(repertoire):
+    server = Running(repertoire, limits=Limits())
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def visit(browser, site):
+    """Open the page; complaints of the browser and requests to other servers fail the test."""
+    contexts, complaints = [], []
+
+    def open_page(size=WIDE, scheme="light", url=site.url):
+        context = browser.new_context(viewport=dict(zip(("width", "height"), size, strict=True)), color_scheme=scheme)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda line: complaints.append(line.text) if line.type == "error" else None)
+        page.on("request", lambda request: request.url.startswith(url) or complaints.append(request.url))
+        page.goto(url)
+        page.wait_for_selector("body[data-ready]")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    unexpected = [text for text in complaints if "ERR_CONNECTION_REFUSED" not in text and "WebSocket" not in text]
+    assert unexpected == []
+
+
+def expect(locator):
+    return playwright.expect(locator)
+
+
+playwright.expect.set_options(timeout=PATIENCE)
+
+
+def texts(page, selector):
+    return page.locator(selector).all_text_contents()
+
+
+def pause(page):
+    page.locator("#pause").click()
+    expect(page.locator("#pause")).to_have_text("Go on")
+    page.wait_for_timeout(200)
+
+
+def wait_until_it_moves(page):
+    before = page.locator(".picture").evaluate("canvas => canvas.toDataURL()")
+    page.wait_for_function("before => document.querySelector('.picture').toDataURL() !== before", arg=before)
+
+
+def choose_trip(page):
+    page.locator("#agent-0").select_option("trip")
+    page.wait_for_selector("body[data-ready=trip]")
+
+
+def drag(page, slider, share):
+    """Pull a slider with the mouse to a share of its length."""
+    box = page.locator(slider).bounding_box()
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] / 2, middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * share, middle, steps=5)
+    page.mouse.up()
+
+
+def test_the_agent_is_shown_at_once_and_moves(visit):
+    page = visit()
+    expect(page.locator("#status")).to_have_text("Connected")
+    assert page.locator("#agent-0").input_value() == "small"
+    expect(page.locator(".q .bar")).to_have_count(8)
+    expect(page.locator(".q .bar.chosen")).to_have_count(1)
+    expect(page.locator("#sliders .slider")).to_have_count(4)
+    wait_until_it_moves(page)
+    expect(page.locator("#legend li").first).to_contain_text("small")
+
+
+def test_dragging_a_slider_changes_the_task_and_the_thought(visit):
+    page = visit()
+    pause(page)
+    expect(page.locator(".q .number").first).not_to_be_empty()
+    before = texts(page, ".q .number")
+    drag(page, "#w-0", 0.02)
+    drag(page, "#w-3", 0.98)
+    expect(page.locator("#sliders output").nth(3)).to_have_text(re.compile(r"\+0\.9|\+1\.0"))
+    expect(page.locator("#sliders output").nth(0)).to_have_text(re.compile(r"−0\.9|−1\.0"))
+    expect(page.locator(".q .number")).not_to_have_text(before)
+    page.locator("#presets button", has_text="0100").click()
+    assert texts(page, "#sliders output") == ["0.00", "+1.00", "0.00", "0.00"]
+
+
+def test_another_task_is_another_behaviour(visit):
+    page = visit()
+    pause(page)
+    actions = set()
+    for preset in page.locator("#presets button").all():  # in the same state, all of them
+        page.evaluate("() => void delete document.body.dataset.latency")
+        preset.click()
+        page.wait_for_selector("body[data-latency]")
+        actions.add(page.locator(".q .bar.chosen .label").text_content())
+    assert len(actions) > 1
+
+
+def test_copy_as_python_is_the_task_and_the_candidates(visit):
+    page = visit()
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.locator("#presets button", has_text="0100").click()
+    page.locator("#copy").click()
+    expect(page.locator("#banner")).to_have_text("Copied.")
+    code = page.evaluate("() => navigator.clipboard.readText()")
+    assert 'candidates="train+task"' in code
+    assert "task=[0, 1, 0, 0]" in code
+    compile(code, "copied", "exec")
+
+
+def test_the_candidate_set_can_be_chosen_and_made(visit):
+    page = visit()
+    names = page.locator(".values .label")
+    expect(names).to_have_text(["1000", "0100", "w′"])
+    page.locator(".candidates").select_option("train")
+    expect(names).to_have_text(["1000", "0100"])
+    page.locator(".candidates").select_option("sample:30")
+    expect(page.locator(".values.columns i")).to_have_count(30)
+    page.locator(".candidates").select_option("own")
+    page.locator(".candidates").select_option("train")
+    expect(names).to_have_text(["1000", "0100"])
+    page.locator(".candidates").select_option("own")
+    page.locator("#presets button", has_text="−11−10").first.click()
+    page.locator(".add").click()
+    expect(names).to_have_text(["1000", "0100", "−11−10"])
+    page.get_by_role("button", name="Remove z = 1000").click()
+    expect(names).to_have_text(["0100", "−11−10"])
+    expect(page.locator(".values .bar.chosen")).to_have_count(1)
+
+
+def test_two_agents_begin_in_the_same_layout(visit):
+    page = visit()
+    pause(page)
+    page.locator("#compare").click()
+    expect(page.locator(".player")).to_have_count(2)
+    expect(page.locator(".name")).to_have_text(["small", "small-uvfa"])
+    page.wait_for_function(
+        """() => {
+          const [one, two] = [...document.querySelectorAll(".picture")].map(canvas => canvas.toDataURL());
+          return one === two && document.querySelectorAll(".q .bar.chosen").length === 2;
+        }"""
+    )
+    expect(page.locator(".unexplained").nth(1)).to_be_visible()
+    page.locator("#agent-1").select_option("small")  # the same agent, with another candidate set
+    expect(page.locator(".kind")).to_have_text(["USFA, C = M ∪ {w′}", "USFA, C = M"])
+    page.locator("#compare").click()
+    expect(page.locator(".player")).to_have_count(1)
+
+
+def test_the_page_comes_back_after_the_server_was_gone(repertoire, visit):
+    server = Running(repertoire)
+    page = visit(url=server.url)
+    page.locator("#presets button", has_text="−1101").click()
+    page.wait_for_selector("body[data-latency]")
+    server.stop()
+    expect(page.locator("#banner")).to_contain_text("Connection lost")
+    expect(page.locator("#status")).to_have_text("Disconnected")
+    again = Running(repertoire, port=server.port)
+    try:
+        expect(page.locator("#status")).to_have_text("Connected")
+        expect(page.locator("#banner")).to_be_hidden()
+        assert texts(page, "#sliders output") == ["−1.00", "+1.00", "0.00", "+1.00"]
+        wait_until_it_moves(page)
+    finally:
+        page.close()
+        again.stop()
+
+
+def test_the_trip_is_a_graph_and_its_heat_map_sets_the_task(visit):
+    page = visit()
+    choose_trip(page)
+    expect(page.locator(".mdp svg path")).to_have_count(10)
+    expect(page.locator('.mdp svg path[stroke="var(--mine)"]')).not_to_have_count(0)
+    page.locator("#show-heatmap").click()
+    page.locator("#heatmap-quantity").select_option("gap")
+    page.locator("#heatmap-resolution").select_option("5")
+    page.locator("#heatmap-start").click()
+    expect(page.locator("#heatmap-note")).to_contain_text("Done.")
+    canvas = page.locator("#heatmap-canvas")
+    canvas.focus()
+    for key in ("ArrowRight", "ArrowUp", "ArrowUp", "Enter"):
+        page.keyboard.press(key)
+    assert texts(page, "#sliders output") == ["+0.50", "+1.00"]
+    box = canvas.bounding_box()
+    page.mouse.click(box["x"] + 70, box["y"] + 20)  # the upper left corner
+    assert texts(page, "#sliders output") == ["−1.00", "+1.00"]
+
+
+def test_marks_move_the_sliders_and_show_what_is_unknown(visit):
+    page = visit()
+    choose_trip(page)
+    page.locator("#presets button", has_text="01").first.click()
+    pause(page)
+    page.locator("#reset").click()
+    for _ in range(2):
+        page.locator("#step").click()
+        page.wait_for_timeout(200)
+    page.locator("#good").click()
+    expect(page.locator("#rated")).to_contain_text("1 rating.")
+    expect(page.locator("#rated")).to_contain_text("±")
+    expect(page.locator(".doubt").first).to_be_visible()
+    page.locator("#forget").click()
+    expect(page.locator(".doubt").first).to_be_hidden()
+
+
+def test_everything_can_be_done_with_the_keyboard(visit):
+    page = visit()
+    page.keyboard.press("Tab")
+    expect(page.locator(".skip")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    expect(page.locator("#w-0")).to_be_focused()
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("#sliders output").first).to_have_text("+0.95")
+    page.locator("body").click(position={"x": 5, "y": 500})
+    page.keyboard.press("Space")
+    expect(page.locator("#pause")).to_have_text("Go on")
+    page.keyboard.press("?")
+    expect(page.locator("#help-dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("#help-dialog")).to_be_hidden()
+    page.keyboard.press("h")
+    expect(page.locator("#heatmap")).to_be_visible()
+
+
+def test_everything_has_a_name(visit):
+    page = visit()
+    nameless = page.evaluate(
+        """() => [...document.querySelectorAll("button, select, input, canvas")]
+          .filter(e => e.offsetParent && !(e.getAttribute("aria-label") || e.textContent.trim() || e.title
+            || e.labels?.length || e.closest("label")))
+          .map(e => e.outerHTML)"""
+    )
+    assert nameless == []
+
+
+PARTS = (".top", ".front", ".side", ".sliders", ".teach", ".transport", ".returns")
+
+
+def overlap(one, other):
+    return all(
+        max(one[start], other[start]) < min(one[start] + one[size], other[start] + other[size])
+        for start, size in (("x", "width"), ("y", "height"))
+    )
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
+def test_it_fits_the_screen_in_both_colour_schemes(visit, size, scheme, tmp_path):
+    page = visit(size, scheme)
+    for compare in (False, True):
+        if compare:
+            page.locator("#compare").click()
+            expect(page.locator(".player")).to_have_count(2)
+        assert page.evaluate("() => document.documentElement.scrollWidth <= window.innerWidth")
+        boxes = [part.bounding_box() for name in PARTS for part in page.locator(name).all()]
+        assert all(box["x"] >= 0 and box["x"] + box["width"] <= size[0] for box in boxes)
+        assert not any(overlap(one, other) for one, other in itertools.combinations(boxes, 2))
+    background = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
+    brightness = sum(int(channel) for channel in re.findall(r"\d+", background)[:3]) / 3
+    assert brightness < 60 if scheme == "dark" else brightness > 200
+    page.screenshot(path=tmp_path / "page.png")

@@ -1,0 +1,125 @@
+import queue
+import time
+
+import numpy as np
+import pytest
+
+import usfa
+from usfa.environments import trip_mdp
+from usfa.evaluation import bound_table
+from usfa.playground.heatmaps import HeatmapRequest, heatmap
+from usfa.playground.worker import HeatmapWorker
+
+
+def request_for(agent="trip", environment="trip", quantity="score", w=(0.0, 0.0), candidates="task", resolution=5):
+    return HeatmapRequest(
+        agent=agent,
+        environment=environment,
+        trust=False,
+        player=0,
+        quantity=quantity,
+        x=0,
+        y=1,
+        w=w,
+        candidates=candidates,
+        resolution=resolution,
+        seed=0,
+    )
+
+
+def final(request, agent):
+    *_, last = heatmap(request, agent)
+    assert last.progress == 1
+    return last.values
+
+
+def test_scores_of_an_mdp_are_those_of_evaluate():
+    values = final(request_for(), usfa.load("trip"))
+    table = usfa.evaluate(usfa.load("trip"), [[1.0, -0.5], [-0.5, 1.0]], "task")
+    assert values[1, 4] == pytest.approx(table.score[0])  # rows along y: food −0.5, coffee 1
+    assert values[4, 1] == pytest.approx(table.score[1])
+    gap = final(request_for(quantity="gap"), usfa.load("trip"))
+    assert gap[1, 4] == pytest.approx(table.gap[0])
+
+
+def test_distance_is_to_the_nearest_policy():
+    values = final(request_for(quantity="distance", candidates="train"), usfa.load("trip"))
+    assert values[2, 4] == values[4, 2] == 0  # the training tasks 10 and 01
+    assert values[0, 0] == pytest.approx(np.hypot(2, 1))
+    assert (final(request_for(quantity="distance"), usfa.load("trip")) == 0).all()
+
+
+def test_the_bound_is_the_sum_of_its_terms_and_holds():
+    agent, terms = usfa.load("trip"), ("distance-term", "approximation-term", "bound")
+    first, second, bound = (final(request_for(quantity=name, candidates="train"), agent) for name in terms)
+    np.testing.assert_allclose(first + second, bound)
+    request = request_for(candidates="train")
+    z = agent.candidates(request.tasks, "train", np.random.default_rng(0))
+    assert (bound_table(agent, trip_mdp(), request.tasks, z).gap.to_numpy() <= bound.ravel() + 1e-6).all()
+
+
+def test_scores_of_the_room_grow_while_one_watches(repertoire, agent_paths):
+    request = request_for(agent_paths[0], "room", w=(0.0, 0.0, 0.5, -0.25), resolution=3)
+    assert (request.tasks[:, 2:] == [0.5, -0.25]).all()
+    progress = []
+    for partial in heatmap(request, repertoire["small"]):
+        assert partial.values.shape == (3, 3)
+        progress.append(partial.progress)
+        if len(progress) == 20:
+            break
+    np.testing.assert_allclose(progress, np.arange(1, 21) / 900)
+
+
+# --- the process ---
+
+
+@pytest.fixture(scope="module")
+def worker():
+    worker = HeatmapWorker()
+    yield worker
+    worker.close()
+
+
+def told(notes, kind="heatmap", timeout=120):
+    note = notes.get(timeout=timeout)
+    assert type(note).__struct_config__.tag == kind, note
+    return note
+
+
+def test_maps_come_from_a_process_with_progress_and_can_be_stopped(worker, agent_paths):
+    notes, owner = queue.SimpleQueue(), object()
+    worker.submit(owner, request_for(), notes.put)
+    assert told(notes).says == "Waiting for the worker."
+    done = told(notes)
+    assert done.progress == 1
+    assert done.values == final(request_for(), usfa.load("trip")).round(4).tolist()
+    long = request_for(agent_paths[0], "room", w=(0.0,) * 4, resolution=25)
+    worker.submit(owner, long, notes.put)
+    told(notes)
+    assert told(notes).progress < 1
+    worker.submit(owner, request_for(quantity="gap"), notes.put)  # in place of the long one
+    while (note := told(notes)).quantity != "gap" or note.progress < 1:
+        pass
+
+
+def test_a_process_that_dies_is_told_and_replaced(worker):
+    notes, owner = queue.SimpleQueue(), object()
+    worker.submit(owner, request_for(), notes.put)
+    while told(notes).progress < 1:
+        pass
+    while worker._at_work is not None:
+        time.sleep(0.01)
+    worker._process.kill()
+    worker.submit(owner, request_for(), notes.put)
+    told(notes)
+    assert "died" in told(notes, "error").says
+    worker.submit(owner, request_for(), notes.put)
+    while told(notes).progress < 1:
+        pass
+
+
+def test_what_cannot_be_mapped_is_told(worker):
+    notes = queue.SimpleQueue()
+    worker.submit(object(), request_for(environment="no_such_module:Env-v0"), notes.put)
+    told(notes)
+    assert "trust" in told(notes, "error").says

@@ -1,0 +1,114 @@
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from playground_fakes import unpack
+
+from usfa.errors import InputError
+from usfa.playground.frames import Moment, PlayerMoment, ThoughtMoment, pack, shrunk
+from usfa.playground.protocol import MESSAGE_BYTES, ChooseCandidates, Failure, Ping, SetTask, Setup, decode, encode
+
+
+def test_messages_are_told_apart_by_their_type():
+    assert decode('{"type": "ping", "id": 3}') == Ping(3)
+    assert decode(b'{"type": "task", "w": [1, -0.5]}') == SetTask([1.0, -0.5])
+    assert decode('{"type": "candidates", "player": 1, "candidates": [[1, 0]]}') == ChooseCandidates(1, [[1.0, 0.0]])
+    setup = decode('{"type": "setup", "players": [{"agent": "room"}, {"agent": "room", "candidates": "train"}]}')
+    assert isinstance(setup, Setup)
+    assert [player.candidates for player in setup.players] == [None, "train"]
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "",
+        "null",
+        "[]",
+        "{",
+        "{}",
+        '{"type": "exec"}',
+        '{"type": "hello", "version": "", "agents": []}',
+        '{"type": "task"}',
+        '{"type": "task", "w": []}',
+        '{"type": "task", "w": [1], "more": 1}',
+        '{"type": "task", "w": [NaN]}',
+        '{"type": "task", "w": [Infinity]}',
+        '{"type": "task", "w": [1e999]}',
+        '{"type": "task", "w": [1e9]}',
+        '{"type": "task", "w": ["1"]}',
+        '{"type": "task", "w": [null]}',
+        '{"type": "task", "w": ' + json.dumps([0] * 65) + "}",
+        '{"type": "ping", "id": -1}',
+        '{"type": "ping", "id": 1e400}',
+        '{"type": "ping", "id": true}',
+        '{"type": "reset", "seed": 2147483648}',
+        '{"type": "reset", "seed": 0.5}',
+        '{"type": "speed", "factor": 0}',
+        '{"type": "speed", "factor": 1000}',
+        '{"type": "view", "size": 100000}',
+        '{"type": "pause", "paused": "yes"}',
+        '{"type": "candidates", "player": 2, "candidates": "task"}',
+        '{"type": "candidates", "player": 0, "candidates": []}',
+        '{"type": "candidates", "player": 0, "candidates": "' + "x" * 33 + '"}',
+        '{"type": "setup", "players": []}',
+        '{"type": "setup", "players": [{"agent": ""}]}',
+        '{"type": "setup", "players": [{"agent": "a"}, {"agent": "a"}, {"agent": "a"}]}',
+        '{"type": "heatmap", "x": 0, "y": 1, "quantity": "score", "resolution": 1000}',
+        "[" * 5000,
+        '{"type":' * 1000,
+        b"\xff\xfe\x00",
+        b"\x00" * 100,
+        "x" * (MESSAGE_BYTES + 1),
+    ],
+    ids=lambda raw: repr(raw[:40]),
+)
+def test_what_is_not_a_message_is_refused_with_a_sentence(raw):
+    with pytest.raises(InputError, match="message") as refusal:
+        decode(raw)
+    assert len(str(refusal.value)) < 300
+
+
+@given(st.one_of(st.text(), st.binary()))
+def test_nothing_but_a_sentence_comes_of_noise(raw):
+    with pytest.raises(InputError):
+        decode(raw)
+
+
+def test_notes_carry_their_type():
+    assert json.loads(encode(Failure("no"))) == {"type": "error", "says": "no"}
+
+
+# --- moments ---
+
+
+def moment_of(*players):
+    return Moment(seed=3, task=[1.0, 0.0], players=list(players))
+
+
+def test_pictures_follow_the_json_and_are_named_by_their_place():
+    large = np.zeros((200, 160, 3), np.uint8)
+    small = np.random.default_rng(0).integers(256, size=(24, 24, 3)).astype(np.uint8)
+    told, rest = unpack(pack(moment_of(PlayerMoment(1), PlayerMoment(1), PlayerMoment(1)), [large, None, small]))
+    first, none, last = told["players"]
+    assert (first["picture"]["width"], first["picture"]["height"]) == (160, 200)
+    assert first["picture"]["type"] == "image/jpeg"
+    assert rest[:2] == b"\xff\xd8"
+    assert "picture" not in none
+    assert last["picture"]["type"] == "image/png"  # every pixel of what the agent sees is exact
+    start = last["picture"]["start"]
+    assert start == first["picture"]["length"]
+    assert rest[start : start + 4] == b"\x89PNG"
+    assert len(rest) == start + last["picture"]["length"]
+
+
+def test_illegal_actions_have_no_value():
+    thought = ThoughtMoment(0, [1.0, float("-inf")], 0, [1.0], None)
+    told, _ = unpack(pack(moment_of(PlayerMoment(0, thought=thought)), [None]))
+    assert told["players"][0]["thought"]["q"] == [1.0, None]
+
+
+def test_pictures_are_shrunk_and_never_enlarged():
+    assert shrunk(np.zeros((600, 300, 3), np.uint8), 100).shape == (100, 50, 3)
+    assert shrunk(np.zeros((60, 30, 3), np.uint8), 100).shape == (60, 30, 3)
