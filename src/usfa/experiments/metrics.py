@@ -54,7 +54,8 @@ class MetricsLog:
             "returns": returns or None,
             "seconds": round(time.monotonic() - self._started, 3),
         }
-        self._file.write(json.dumps(line) + "\n")
+        report = self._learner.report()
+        self._file.write(json.dumps(line | ({"cluster": report} if report else {})) + "\n")
         self._file.flush()
         self._recent.clear()
         self._tell(loss, returns)

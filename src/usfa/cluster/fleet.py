@@ -1,0 +1,84 @@
+"""Actors on Ray. Ray starts, places, watches and ends the processes, and carries what they send."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import ray
+from ray.exceptions import GetTimeoutError, ObjectLostError, OutOfMemoryError, RayActorError, RayTaskError
+
+from usfa.cluster.collector import Collector, Job
+from usfa.cluster.learner import Arrival
+from usfa.cluster.ledger import Life
+from usfa.cluster.parcel import Weights
+from usfa.errors import InputError
+
+__all__ = ["RayFleet"]
+
+PATIENCE_SECONDS = 600.0  # without any trajectory; nodes that are only now being started need minutes
+LISTEN_SECONDS = 1.0  # between two looks at Ctrl-C
+
+
+class RayFleet:
+    """One Ray actor for each number. Requests are made of the newest weights, and answered in shared memory."""
+
+    def __init__(self, cpus_per_actor: float) -> None:
+        # A trajectory is never made twice: what dies with an actor is counted as lost, and asked for anew.
+        self._remote = ray.remote(num_cpus=cpus_per_actor, max_restarts=0, max_task_retries=0)(Collector)
+        self._handles: dict[int, Any] = {}
+        self._requests: dict[Any, tuple[Life, int]] = {}  # by reference to the answer, the oldest first
+        self._weights: Any = None
+
+    def start(self, job: Job, life: Life) -> None:
+        before = self._handles.get(life.actor)
+        if before is not None:
+            ray.kill(before)
+        self._handles[life.actor] = self._remote.remote(job, life)
+
+    def publish(self, weights: Weights) -> None:
+        self._weights = ray.put(weights)
+
+    def ask(self, life: Life, sequence: int) -> None:
+        answer = self._handles[life.actor].collect.remote(self._weights)
+        self._requests[answer] = (life, sequence)
+
+    def next(self) -> Arrival:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < deadline:
+            answers, _ = ray.wait(list(self._requests), num_returns=1, timeout=LISTEN_SECONDS)
+            if answers:
+                return self._received(answers[0])
+        raise InputError(
+            f"No trajectory came for {PATIENCE_SECONDS:.0f} seconds from {len(self._handles)} actors; expected nodes "
+            "with free CPUs (`ray status` shows them)."
+        )
+
+    def _received(self, answer: Any) -> Arrival:
+        life, sequence = self._requests.pop(answer)
+        try:
+            return Arrival(life, sequence, ray.get(answer, timeout=PATIENCE_SECONDS))
+        except (RayActorError, ObjectLostError, OutOfMemoryError, GetTimeoutError) as error:
+            return Arrival(life, sequence, None, "lost", _cause(error))
+        except RayTaskError as error:
+            if not isinstance(error.cause, InputError):
+                raise
+            return Arrival(life, sequence, None, "poisoned", str(error.cause))
+
+    @property
+    def ready(self) -> int:
+        requests = list(self._requests)
+        return len(ray.wait(requests, num_returns=len(requests), timeout=0, fetch_local=False)[0]) if requests else 0
+
+    def close(self) -> None:
+        for handle in self._handles.values():
+            ray.kill(handle)
+        self._handles.clear()
+        self._requests.clear()
+
+
+def _cause(error: Exception) -> str:
+    """The line of Ray's long message that says what happened."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in lines if "Error" in line or "died" in line or "killed" in line]
+    return (telling or lines or [type(error).__name__])[-1].rstrip(".")[:300]
