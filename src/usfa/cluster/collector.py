@@ -51,8 +51,13 @@ class Collector:
         collected, z = self._behaviour.collect(unpack_weights(weights), self._precision, self._rngs)
         self._produced += 1
         return Delivery(
-            *(self._life, self._produced, weights.version),
-            *collected[1:],
+            life=self._life,
+            sequence=self._produced,
+            version=weights.version,
+            frames=collected.frames,
+            episodes=collected.episodes,
+            episode_phi=collected.episode_phi,
+            episode_environment=collected.episode_environment,
             arrays=pack(collected.trajectory, z),
             seconds=time.perf_counter() - started,
             versions=Versions.here(),

@@ -144,13 +144,16 @@ class Ledger:
     """The account and its file, which always says the same."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self.account = read_account(path)
-        self._file: TextIO = path.open("a")
-        if path.stat().st_size and not path.read_bytes().endswith(b"\n"):
-            self._file.write("\n")  # what a power cut tore stays a line of its own
+        self._file: TextIO | None = None
 
     def begin(self, updates: int) -> int:
         """A learner goes on at this update; returns the number of its session."""
+        torn = self._path.exists() and not self._path.read_bytes().endswith(b"\n")
+        self._file = self._path.open("a")
+        if torn:
+            self._file.write("\n")  # what a power cut left stays a line of its own
         self._write({"session": self.account.sessions, "resumed_at": updates})
         return self.account.sessions - 1
 
@@ -164,16 +167,19 @@ class Ledger:
         self._write({name: value for name, value in line.items() if value not in ("", None)})
 
     def _write(self, line: dict[str, Any]) -> None:
+        assert self._file is not None
         self.account.apply(line)
         self._file.write(json.dumps(line) + "\n")
         self._file.flush()
 
     def sync(self) -> None:
         """Before a checkpoint: what it has learned from must be on disk first."""
-        os.fsync(self._file.fileno())
+        if self._file is not None:
+            os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
 
 
 def read_account(path: Path) -> Account:
