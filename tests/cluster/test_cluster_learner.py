@@ -118,13 +118,13 @@ def test_staleness_is_what_was_learned_in_between(cluster_learner):
 
 
 def test_what_is_too_stale_is_dropped_and_asked_for_again(tmp_path, cluster_learner):
-    """The second actor is only heard when nobody else is left, or has waited for seven rounds."""
+    """The second actor is heard when it greets, and then only every seventh time."""
     heard = []
 
     def order(requests):
         heard.append(1)
         late = len(heard) % 7 == 0
-        return next((r for r in requests if (r[0].actor == 1) == late), requests[0])
+        return next((r for r in requests if r[1] == 0 or (r[0].actor == 1) == late), requests[0])
 
     learner = finished(cluster_learner(FakeFleet(order=order), staleness=3))
     stale = [line for line in fates(tmp_path) if line[2] == "stale"]
@@ -150,8 +150,9 @@ def test_an_actor_that_dies_is_replaced_and_every_trajectory_is_accounted_for(tm
     assert len(set(fates(tmp_path))) == len(fates(tmp_path)) == account.asked
 
 
-def test_an_actor_that_cannot_live_ends_the_run_in_one_sentence(cluster_learner):
-    deaths = {(Life(0, 1, incarnation), 1) for incarnation in range(GIVE_UP_AFTER)}
+@pytest.mark.parametrize("at", [0, 1], ids=["in its first moment", "in its first trajectory"])
+def test_an_actor_that_cannot_live_ends_the_run_in_one_sentence(at, cluster_learner):
+    deaths = {(Life(0, 1, incarnation), at) for incarnation in range(GIVE_UP_AFTER)}
     with pytest.raises(InputError) as error:
         finished(cluster_learner(FakeFleet(deaths=deaths), replace(SETTINGS, budget=10_000)))
     assert str(error.value) == "Actor 1 failed 5 times in a row; the last time: it was killed."
@@ -201,10 +202,10 @@ def test_a_trajectory_under_another_name_is_not_learned_from(tmp_path, cluster_l
 
 @pytest.mark.parametrize("name", ["usfa", "torch", "python"])
 def test_other_versions_on_another_node_are_one_sentence(cluster_learner, name):
-    def spoil(delivery):
-        return delivery._replace(versions=delivery.versions._replace(**{name: "0.0"}), node="blade-7")
+    def greet(greeting):
+        return greeting._replace(versions=greeting.versions._replace(**{name: "0.0"}), node="blade-7")
 
-    learner = cluster_learner(FakeFleet(spoil))
+    learner = cluster_learner(FakeFleet(greet=greet))
     here = getattr(learner._versions, name)
     with pytest.raises(InputError) as error:
         learner.step()

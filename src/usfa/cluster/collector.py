@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from usfa.agents import Agent
 from usfa.cluster.ledger import Life
-from usfa.cluster.parcel import Delivery, Versions, Weights, pack, unpack_weights
+from usfa.cluster.parcel import Delivery, Greeting, Versions, Weights, pack, unpack_weights
 from usfa.environments import EnvironmentSource
 from usfa.learners import LearnerConfig, Precision
 from usfa.learners.behaviour import Behaviour
@@ -45,6 +45,10 @@ class Collector:
         self._life = life
         self._produced = 0
 
+    def greet(self) -> Greeting:
+        """Answered when everything is ready to act."""
+        return Greeting(Versions.here(), platform.node())
+
     def collect(self, weights: Weights) -> Delivery:
         """The next trajectory of all environments. Its arrays are reused by the next call."""
         started = time.perf_counter()
@@ -60,6 +64,4 @@ class Collector:
             episode_environment=collected.episode_environment,
             arrays=pack(collected.trajectory, z),
             seconds=time.perf_counter() - started,
-            versions=Versions.here(),
-            node=platform.node(),
         )

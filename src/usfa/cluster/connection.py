@@ -15,6 +15,7 @@ from usfa.errors import InputError
 __all__ = ["connected", "cpus_here"]
 
 ANSWER_SECONDS = 5.0  # within which a head node accepts a connection, or there is none
+SETTINGS_FRAME = 4  # of HTTP/2
 LOOPBACK = "127.0.0.1"
 STORE_BYTES = 2 * 2**30  # for trajectories on one machine; taken only as they come
 
@@ -90,7 +91,12 @@ def _join(ray: Any, address: str) -> None:
     try:
         ray.init(address=address, log_to_driver=False, logging_level="error")
     except ConnectionError as error:
-        raise InputError(f"--cluster is {address!r}, but no Ray cluster is there; expected {_EXPECTED}.") from error
+        if address == "auto":
+            raise InputError(f"--cluster is 'auto', but no Ray cluster is here; expected {_EXPECTED}.") from error
+        raise InputError(
+            f"--cluster is {address!r}, but it does not let us in; expected a Ray head node, and RAY_AUTH_MODE=token "
+            "with its token if it wants one."
+        ) from error
     except (RuntimeError, ValueError, OSError) as error:
         raise InputError(f"--cluster is {address!r}, but Ray cannot join it: {_first_line(error)}") from error
 
@@ -104,11 +110,25 @@ def _check_answers(address: str) -> None:
     if not host or not port.isdecimal() or "/" in host:
         raise InputError(f"--cluster is {address!r}; expected local, auto, or the HOST:PORT of a Ray head node.")
     try:
-        socket.create_connection((host, int(port)), timeout=ANSWER_SECONDS).close()
+        with socket.create_connection((host, int(port)), timeout=ANSWER_SECONDS) as connection:
+            speaks = os.environ.get("RAY_USE_TLS") == "1" or _speaks_http2(connection)
     except (OSError, OverflowError) as error:
         raise InputError(
             f"--cluster is {address!r}, but nobody answers there ({error}); expected {_EXPECTED}."
         ) from error
+    if not speaks:
+        raise InputError(f"--cluster is {address!r}, but what answers there is not Ray; expected {_EXPECTED}.")
+
+
+def _speaks_http2(connection: socket.socket) -> bool:
+    """Whether a greeting is answered as every gRPC server does, of which Ray's head is one: with its settings."""
+    nothing_to_set = bytes([0, 0, 0, SETTINGS_FRAME, 0, 0, 0, 0, 0])
+    connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + nothing_to_set)
+    try:
+        answer = connection.recv(len(nothing_to_set))
+    except TimeoutError:
+        return False
+    return len(answer) > 3 and answer[3] == SETTINGS_FRAME
 
 
 def _first_line(error: Exception) -> str:

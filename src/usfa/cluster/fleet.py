@@ -35,6 +35,7 @@ class RayFleet:
         if before is not None:
             ray.kill(before)
         self._handles[life.actor] = self._remote.remote(job, life)
+        self._requests[self._handles[life.actor].greet.remote()] = (life, 0)
 
     def publish(self, weights: Weights) -> None:
         self._weights = ray.put(weights)
@@ -57,17 +58,18 @@ class RayFleet:
     def _received(self, answer: Any) -> Arrival:
         life, sequence = self._requests.pop(answer)
         try:
-            return Arrival(life, sequence, ray.get(answer, timeout=PATIENCE_SECONDS))
+            content = ray.get(answer, timeout=PATIENCE_SECONDS)
         except (RayActorError, ObjectLostError, OutOfMemoryError, GetTimeoutError) as error:
-            return Arrival(life, sequence, None, "lost", _cause(error))
+            return Arrival(life, sequence, fate="lost", why=_cause(error))
         except RayTaskError as error:
             if not isinstance(error.cause, InputError):
                 raise
-            return Arrival(life, sequence, None, "poisoned", str(error.cause))
+            return Arrival(life, sequence, fate="poisoned", why=str(error.cause).rstrip("."))
+        return Arrival(life, sequence, content) if sequence else Arrival(life, sequence, greeting=content)
 
     @property
     def ready(self) -> int:
-        requests = list(self._requests)
+        requests = [answer for answer, (_, sequence) in self._requests.items() if sequence]
         return len(ray.wait(requests, num_returns=len(requests), timeout=0, fetch_local=False)[0]) if requests else 0
 
     def close(self) -> None:

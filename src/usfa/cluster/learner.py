@@ -16,7 +16,7 @@ from usfa.agents import Agent
 from usfa.cluster.collector import Job
 from usfa.cluster.config import ClusterConfig
 from usfa.cluster.ledger import Account, Entry, Fate, Ledger, Life
-from usfa.cluster.parcel import Delivery, Versions, Weights, layout_of, pack_weights, problem, unpack
+from usfa.cluster.parcel import Delivery, Greeting, Versions, Weights, layout_of, pack_weights, problem, unpack
 from usfa.cluster.traffic import Traffic
 from usfa.environments import EnvironmentSource
 from usfa.errors import InputError
@@ -28,11 +28,12 @@ GIVE_UP_AFTER = 5  # failures of one actor in a row: the next would not be bette
 
 
 class Arrival(NamedTuple):
-    """What came of a request: a delivery, or why there is none."""
+    """What came of a request: a delivery, or why there is none. The greeting of a new actor has the number 0."""
 
     life: Life
     sequence: int
-    delivery: Delivery | None
+    delivery: Delivery | None = None
+    greeting: Greeting | None = None
     fate: Fate = "learned"  # the best that can become of it
     why: str = ""
 
@@ -41,7 +42,7 @@ class Fleet(Protocol):
     """The actors, wherever they are."""
 
     def start(self, job: Job, life: Life) -> None:
-        """An actor, in the place of the one that had this number before."""
+        """An actor, in the place of the one that had this number before; its greeting will arrive."""
         ...
 
     def publish(self, weights: Weights) -> None:
@@ -115,6 +116,9 @@ class ClusterLearner(Improver):
             started = time.perf_counter()
             arrival = self._fleet.next()
             self.traffic.waited += time.perf_counter() - started
+            if arrival.greeting is not None:
+                self._welcome(arrival.life, arrival.greeting)
+                continue
             fate, why = self._judge(arrival)
             if fate == "learned":
                 assert arrival.delivery is not None
@@ -136,10 +140,20 @@ class ClusterLearner(Improver):
             *(self.training_tasks, self.seeds, self.precision),
         )
         self._fleet.start(job, actor.life)
+
+    def _welcome(self, life: Life, greeting: Greeting) -> None:
+        """Give a new actor its first requests, with the newest weights: while it started, others went on."""
+        for name, here, there in zip(Versions._fields, self._versions, greeting.versions, strict=True):
+            if here != there:
+                raise InputError(
+                    f"Actor {life} on node {greeting.node} has {name} {there}, the learner {here}; "
+                    "expected the same on all nodes."
+                )
+        actor = self._actors[life.actor]
         actor.asked = 0
         for _ in range(self._cluster.in_flight):
             self._ask(actor)
-        self._ledger.ask(actor.life, actor.asked)
+        self._ledger.ask(life, actor.asked)
 
     def _ask(self, actor: _Actor) -> None:
         actor.asked += 1
@@ -150,21 +164,12 @@ class ClusterLearner(Improver):
         delivery = arrival.delivery
         if delivery is None:
             return arrival.fate, arrival.why
-        self._check_versions(delivery)
         if (delivery.life, delivery.sequence) != (arrival.life, arrival.sequence):
             return "poisoned", f"it is number {delivery.sequence} of actor {delivery.life}"
         wrong = problem(delivery, self._layout, self.agent.spec.actions)
         if wrong:
             return "poisoned", wrong
         return ("learned" if self._staleness(delivery) <= self._cluster.stalest else "stale"), ""
-
-    def _check_versions(self, delivery: Delivery) -> None:
-        for name, here, there in zip(Versions._fields, self._versions, delivery.versions, strict=True):
-            if here != there:
-                raise InputError(
-                    f"Actor {delivery.life} on node {delivery.node} has {name} {there}, the learner {here}; "
-                    "expected the same on all nodes."
-                )
 
     def _staleness(self, delivery: Delivery) -> int:
         return self.rounds - delivery.version
@@ -189,14 +194,16 @@ class ClusterLearner(Improver):
         if fate != "stale":
             self._note_failure(arrival, fate, why)
         if arrival.delivery is None:
-            self._settle(Entry(arrival.life, arrival.sequence, fate, updates=self.updates, why=why), again=False)
+            if arrival.sequence:
+                self._settle(Entry(arrival.life, arrival.sequence, fate, updates=self.updates, why=why), again=False)
             self._replace(arrival.life)
         else:
             entry = self._entry(arrival.delivery, fate, self._staleness(arrival.delivery), why)
             self._settle(entry._replace(life=arrival.life, sequence=arrival.sequence), again=True)
 
     def _note_failure(self, arrival: Arrival, fate: Fate, why: str) -> None:
-        self._tell(f"A trajectory of actor {arrival.life} is {fate}: {why}.")
+        what = f"A trajectory of actor {arrival.life}" if arrival.sequence else f"Actor {arrival.life}"
+        self._tell(f"{what} is {fate}: {why}.")
         actor = self._actors[arrival.life.actor]
         actor.failures += arrival.life == actor.life  # a death is one failure, however many requests it takes along
         if actor.failures >= GIVE_UP_AFTER:
@@ -231,6 +238,8 @@ class ClusterLearner(Improver):
             self._ledger.close()
 
     def _settle_last(self, arrival: Arrival) -> None:
+        if not arrival.sequence:
+            return
         if arrival.delivery is None:
             entry = Entry(arrival.life, arrival.sequence, arrival.fate, updates=self.updates, why=arrival.why)
         else:

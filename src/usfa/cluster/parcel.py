@@ -26,6 +26,7 @@ from usfa.version import __version__
 
 __all__ = [
     "Delivery",
+    "Greeting",
     "Layout",
     "Versions",
     "Weights",
@@ -54,6 +55,13 @@ class Versions(NamedTuple):
         return cls(__version__, torch.__version__, platform.python_version())
 
 
+class Greeting(NamedTuple):
+    """What a new actor says first."""
+
+    versions: Versions
+    node: str
+
+
 class Weights(NamedTuple):
     """What actors act with."""
 
@@ -73,8 +81,6 @@ class Delivery(NamedTuple):
     episode_environment: NDArray[np.int64]  # [K]
     arrays: Arrays
     seconds: float  # of acting
-    versions: Versions
-    node: str
 
     @property
     def nbytes(self) -> int:
