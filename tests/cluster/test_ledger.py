@@ -24,8 +24,8 @@ def ledger(tmp_path):
 
 def test_every_trajectory_ends_somewhere(ledger, tmp_path):
     assert ledger.begin(updates=0) == 0
-    ledger.ask(FIRST, 2)
-    ledger.ask(SECOND, 2)
+    ledger.ask(FIRST, 2, "here", 1)
+    ledger.ask(SECOND, 2, "here", 1)
     ledger.settle(learned(FIRST, 1, updates=1), asked=3)
     ledger.settle(Entry(SECOND, 1, "stale", 10, 5, 1), asked=3)
     ledger.settle(Entry(SECOND, 2, "lost", why="killed"))
@@ -40,7 +40,7 @@ def test_every_trajectory_ends_somewhere(ledger, tmp_path):
 def test_nothing_is_learned_twice_or_unasked(ledger, tmp_path, entry):
     """The first again, one that was not asked for yet, one of an actor that nobody knows."""
     ledger.begin(updates=0)
-    ledger.ask(FIRST, 2)
+    ledger.ask(FIRST, 2, "here", 1)
     ledger.settle(learned(FIRST, 1, updates=1))
     before = (tmp_path / "trajectories.jsonl").read_text()
     with pytest.raises(AccountError, match="is not under way"):
@@ -52,13 +52,13 @@ def test_a_learner_that_is_killed_forgets_what_came_after_its_checkpoint(tmp_pat
     path = tmp_path / "trajectories.jsonl"
     killed = Ledger(path)
     killed.begin(updates=0)
-    killed.ask(FIRST, 2)
+    killed.ask(FIRST, 2, "here", 1)
     for updates in (1, 2, 3, 4):
         killed.settle(learned(FIRST, updates, updates, frames=updates), asked=updates + 2)
     killed.close()
     resumed = Ledger(path)
     assert resumed.begin(updates=2) == 1
-    resumed.ask(Life(1, 0, 0), 2)
+    resumed.ask(Life(1, 0, 0), 2, "here", 1)
     resumed.settle(learned(Life(1, 0, 0), 1, 3, frames=100), asked=3)
     resumed.close()
     account = read_account(path)
@@ -74,13 +74,13 @@ def test_a_torn_line_was_never_written(tmp_path):
     path = tmp_path / "trajectories.jsonl"
     ledger = Ledger(path)
     ledger.begin(updates=0)
-    ledger.ask(FIRST, 2)
+    ledger.ask(FIRST, 2, "here", 1)
     ledger.close()
     with path.open("a") as file:
         file.write('{"life": [0, 0, 0], "sequ')
     resumed = Ledger(path)
     resumed.begin(updates=0)
-    resumed.ask(Life(1, 0, 0), 1)
+    resumed.ask(Life(1, 0, 0), 1, "here", 1)
     resumed.close()
     account = read_account(path)
     assert account.trajectories["lost"] == 2
@@ -90,8 +90,8 @@ def test_a_torn_line_was_never_written(tmp_path):
 def test_actors_that_were_replaced_are_counted(ledger):
     ledger.begin(updates=0)
     for incarnation in range(4):
-        ledger.ask(Life(0, 0, incarnation), 1)
-    ledger.ask(SECOND, 1)
+        ledger.ask(Life(0, 0, incarnation), 1, "here", 1)
+    ledger.ask(SECOND, 1, "here", 1)
     assert ledger.account.restarts == 3
     assert str(Life(0, 7, 0)) == "7"
     assert str(Life(0, 7, 2)) == "7 (3. life)"
@@ -129,12 +129,12 @@ def test_it_always_adds_up(events):
 
 def test_lines_are_json(ledger, tmp_path):
     ledger.begin(updates=0)
-    ledger.ask(FIRST, 1)
+    ledger.ask(FIRST, 1, "here", 1)
     ledger.settle(Entry(FIRST, 1, "poisoned", 3, 2, 7, "phi is not finite"), asked=2)
     lines = [json.loads(line) for line in (tmp_path / "trajectories.jsonl").read_text().splitlines()]
     assert lines == [
         {"session": 0, "resumed_at": 0},
-        {"life": [0, 0, 0], "asked": 1},
+        {"life": [0, 0, 0], "asked": 1, "node": "here", "process": 1},
         {
             "life": [0, 0, 0],
             "sequence": 1,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import time
 from typing import NamedTuple
@@ -47,7 +48,7 @@ class Collector:
 
     def greet(self) -> Greeting:
         """Answered when everything is ready to act."""
-        return Greeting(Versions.here(), platform.node())
+        return Greeting(Versions.here(), platform.node(), os.getpid())
 
     def collect(self, weights: Weights) -> Delivery:
         """The next trajectory of all environments. Its arrays are reused by the next call."""

@@ -153,7 +153,7 @@ class ClusterLearner(Improver):
         actor.asked = 0
         for _ in range(self._cluster.in_flight):
             self._ask(actor)
-        self._ledger.ask(life, actor.asked)
+        self._ledger.ask(life, actor.asked, greeting.node, greeting.process)
 
     def _ask(self, actor: _Actor) -> None:
         actor.asked += 1

@@ -157,9 +157,9 @@ class Ledger:
         self._write({"session": self.account.sessions, "resumed_at": updates})
         return self.account.sessions - 1
 
-    def ask(self, life: Life, up_to: int) -> None:
-        """A new life with its first trajectories."""
-        self._write({"life": life, "asked": up_to})
+    def ask(self, life: Life, up_to: int, node: str, process: int) -> None:
+        """A new life, where it is lived, and its first trajectories."""
+        self._write({"life": life, "asked": up_to, "node": node, "process": process})
 
     def settle(self, entry: Entry, asked: int | None = None) -> None:
         """The end of a trajectory, and the last number that is asked of its life by now, if that goes on."""

@@ -60,6 +60,7 @@ class Greeting(NamedTuple):
 
     versions: Versions
     node: str
+    process: int
 
 
 class Weights(NamedTuple):
