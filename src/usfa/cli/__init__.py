@@ -18,6 +18,7 @@ COMMANDS = {
     "front": "front",
     "reproduce": "reproduce",
     "watch": "watch",
+    "plan-cluster": "plan_cluster",
     "list": "listing",
 }
 
@@ -28,6 +29,7 @@ USAGE = """usfa: one agent for every task r = φ·w, by universal successor feat
   usfa front RUN            what it reaches over many preferences: front, utility, hypervolume, figures
   usfa reproduce WHAT       an experiment of the paper: trip, one-state, room
   usfa watch ENVIRONMENT    record a policy as film and contact sheet
+  usfa plan-cluster PRESET  how fast a cluster of any size would train it
   usfa list                 presets, environments, task sets, shipped agents
 
 Examples:
@@ -36,6 +38,7 @@ Examples:
   usfa evaluate trip --task 0.7,0.7 1,-0.5 --candidates task train sample:5
   usfa front trip --preferences simplex:100 --reference 0,0
   usfa watch room --agent room --task 1,1,-1,0 --candidates train
+  usfa train room-laptop --cluster local --actors 2
 
 Each command has --help. Mistakes in the input end with one sentence and exit code 2.
 """

@@ -1,6 +1,6 @@
 """Many actors, one learner: the paper's training scheme on Ray.
 
-What is here imports Ray only when a cluster is really used: in `connection` and `fleet`.
+Ray is imported only when a cluster is really used: by `connection.connected`, before everybody else.
 """
 
 from usfa.cluster.config import ClusterConfig

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+import re
 import time
 from typing import Any
-
-import ray
-from ray.exceptions import GetTimeoutError, ObjectLostError, OutOfMemoryError, RayActorError, RayTaskError
 
 from usfa.cluster.collector import Collector, Job
 from usfa.cluster.learner import Arrival
@@ -21,11 +20,15 @@ LISTEN_SECONDS = 1.0  # between two looks at Ctrl-C
 
 
 class RayFleet:
-    """One Ray actor for each number. Requests are made of the newest weights, and answered in shared memory."""
+    """One Ray actor for each number. Requests are made with the newest weights, and answered in shared memory.
+
+    Ray has to be connected already, see :func:`usfa.cluster.connection.connected`.
+    """
 
     def __init__(self, cpus_per_actor: float) -> None:
-        # A trajectory is never made twice: what dies with an actor is counted as lost, and asked for anew.
-        self._remote = ray.remote(num_cpus=cpus_per_actor, max_restarts=0, max_task_retries=0)(Collector)
+        self._ray: Any = importlib.import_module("ray")  # only now: it reads its settings when it is imported
+        # A trajectory is never made twice: what dies with an actor is counted as lost, and another asked for.
+        self._remote = self._ray.remote(num_cpus=cpus_per_actor, max_restarts=0, max_task_retries=0)(Collector)
         self._handles: dict[int, Any] = {}
         self._requests: dict[Any, tuple[Life, int]] = {}  # by reference to the answer, the oldest first
         self._weights: Any = None
@@ -33,12 +36,12 @@ class RayFleet:
     def start(self, job: Job, life: Life) -> None:
         before = self._handles.get(life.actor)
         if before is not None:
-            ray.kill(before)
-        self._handles[life.actor] = self._remote.remote(job, life)
-        self._requests[self._handles[life.actor].greet.remote()] = (life, 0)
+            self._ray.kill(before)
+        handle = self._handles[life.actor] = self._remote.remote(job, life)
+        self._requests[handle.greet.remote()] = (life, 0)
 
     def publish(self, weights: Weights) -> None:
-        self._weights = ray.put(weights)
+        self._weights = self._ray.put(weights)
 
     def ask(self, life: Life, sequence: int) -> None:
         answer = self._handles[life.actor].collect.remote(self._weights)
@@ -47,7 +50,7 @@ class RayFleet:
     def next(self) -> Arrival:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline:
-            answers, _ = ray.wait(list(self._requests), num_returns=1, timeout=LISTEN_SECONDS)
+            answers, _ = self._ray.wait(list(self._requests), num_returns=1, timeout=LISTEN_SECONDS)
             if answers:
                 return self._received(answers[0])
         raise InputError(
@@ -57,11 +60,12 @@ class RayFleet:
 
     def _received(self, answer: Any) -> Arrival:
         life, sequence = self._requests.pop(answer)
+        errors = self._ray.exceptions
         try:
-            content = ray.get(answer, timeout=PATIENCE_SECONDS)
-        except (RayActorError, ObjectLostError, OutOfMemoryError, GetTimeoutError) as error:
+            content = self._ray.get(answer, timeout=PATIENCE_SECONDS)
+        except (errors.RayActorError, errors.ObjectLostError, errors.OutOfMemoryError, errors.GetTimeoutError) as error:
             return Arrival(life, sequence, fate="lost", why=_cause(error))
-        except RayTaskError as error:
+        except errors.RayTaskError as error:
             if not isinstance(error.cause, InputError):
                 raise
             return Arrival(life, sequence, fate="poisoned", why=str(error.cause).rstrip("."))
@@ -69,18 +73,21 @@ class RayFleet:
 
     @property
     def ready(self) -> int:
-        requests = [answer for answer, (_, sequence) in self._requests.items() if sequence]
-        return len(ray.wait(requests, num_returns=len(requests), timeout=0, fetch_local=False)[0]) if requests else 0
+        answers = [answer for answer, (_, sequence) in self._requests.items() if sequence]
+        if not answers:
+            return 0
+        return len(self._ray.wait(answers, num_returns=len(answers), timeout=0, fetch_local=False)[0])
 
     def close(self) -> None:
         for handle in self._handles.values():
-            ray.kill(handle)
+            self._ray.kill(handle)
         self._handles.clear()
         self._requests.clear()
 
 
 def _cause(error: Exception) -> str:
-    """The line of Ray's long message that says what happened."""
+    """What Ray's long message says in short: the exception behind it, or the first sentence."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    telling = [line for line in lines if "Error" in line or "died" in line or "killed" in line]
-    return (telling or lines or [type(error).__name__])[-1].rstrip(".")[:300]
+    raised = [line for line in lines if re.match(r"[\w.]+(Error|Exception): ", line)]
+    died = [line.partition(". ")[0] for line in lines if "died" in line or "dead" in line]
+    return (raised[-1:] or died[-1:] or lines[:1] or [type(error).__name__])[0].rstrip(".")[:300]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,9 @@ from rich.console import Console
 
 from usfa.agents import Agent, AgentFile, AgentSpec, make_agent, save_agent
 from usfa.cluster import ClusterConfig
+from usfa.cluster.connection import connected
+from usfa.cluster.fleet import RayFleet
+from usfa.cluster.learner import ClusterLearner
 from usfa.environments import Environment, ObservationSpec, action_count, feature_count, make
 from usfa.errors import Diverged, InputError
 from usfa.evaluation import exact_mdp, write_table
@@ -56,20 +59,12 @@ def train(
     agent = build_agent(config)
     choose_device(config.device)  # what is not there is said before the directory is touched
     cluster = cluster or ClusterConfig()
-    with _connected(cluster):
+    with nullcontext() if cluster.cluster is None else connected(cluster):
         run = RunDirectory.prepare(Path(path), config, existing)
         with run.locked(), _threads(config.threads):
             if not run.scores.exists():
                 _train(config, agent, run, console, name or config.agent, cluster)
     return run
-
-
-def _connected(cluster: ClusterConfig) -> AbstractContextManager[None]:
-    if cluster.cluster is None:
-        return nullcontext()
-    from usfa.cluster.connection import connected
-
-    return connected(cluster)
 
 
 def _train(
@@ -174,9 +169,6 @@ def _learner(
     settings = (agent, config.learner, config.environments, config.tasks, config.seeds)
     if cluster.cluster is None:
         return Learner(*settings, device)
-    from usfa.cluster.fleet import RayFleet  # imports Ray
-    from usfa.cluster.learner import ClusterLearner
-
     fleet = RayFleet(cluster.cpus_per_actor)
     tell = None if console is None else console.print
     return ClusterLearner(*settings, cluster, fleet, run.trajectories, device, tell)
