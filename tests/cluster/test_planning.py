@@ -97,12 +97,18 @@ def test_the_command_predicts_from_what_it_measures(tmp_path, monkeypatch, capsy
     monkeypatch.setattr("usfa.cli.plan_cluster._measured", lambda command: COSTS)
     assert main(["plan-cluster", "room-laptop", "--actors", "1", "10", "100", "--out", str(tmp_path)]) == 0
     said = capsys.readouterr().out
-    assert "From 10.0 actors on, more of them do not help: the learner is the limit." in said
+    assert "10 actors are enough: with more, the learner is the limit." in said
     assert (tmp_path / "plan.png").exists()
     assert (tmp_path / "plan.csv").read_text().splitlines()[1].startswith("1,1000.0,actors,1,")
 
 
-@pytest.mark.parametrize("flag", ["--actors", "--rounds"])
+def test_a_faster_learner_feeds_on_more_actors(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("usfa.cli.plan_cluster._measured", lambda command: COSTS)
+    assert main(["plan-cluster", "room-laptop", "--learner-speedup", "4", "--out", str(tmp_path)]) == 0
+    assert "25 actors are enough: with more, the learner is the limit." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("flag", ["--actors", "--rounds", "--learner-speedup"])
 def test_the_command_refuses_nonsense(flag, capsys):
     assert main(["plan-cluster", "room-laptop", flag, "0"]) == 2
     assert flag in capsys.readouterr().err

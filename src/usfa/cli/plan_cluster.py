@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
@@ -31,7 +32,7 @@ class PlanCluster:
 
     Examples:
       usfa plan-cluster room-laptop
-      usfa plan-cluster room-paper --actors 8 32 128 512 --gigabits 25
+      usfa plan-cluster room-paper --actors 8 32 128 512 --gigabits 25 --learner-speedup 40
       usfa plan-cluster room-laptop --shared-cores 16 --actors 1 4 8 16   (all on one machine of 16 cores)
     """
 
@@ -41,6 +42,8 @@ class PlanCluster:
     """Numbers of actors to predict for."""
     gigabits: float = 10.0
     """Bandwidth of the learner's network."""
+    learner_speedup: float = 1.0
+    """How many times faster than here the learner will learn, with a GPU say."""
     shared_cores: int | None = None
     """Predict for one machine whose so many cores all share; by default actors have nodes of their own."""
     rounds: int = 10
@@ -51,6 +54,8 @@ class PlanCluster:
     def __post_init__(self) -> None:
         if not self.actors or min(self.actors) < 1:
             raise InputError(f"--actors is {self.actors}; expected numbers from 1.")
+        if not self.learner_speedup > 0:
+            raise InputError(f"--learner-speedup is {self.learner_speedup}; expected a positive number.")
         if self.rounds < 1:
             raise InputError(f"--rounds is {self.rounds}; expected at least 1.")
 
@@ -59,6 +64,7 @@ def run(words: list[str]) -> None:
     command = parse(PlanCluster, "plan-cluster", words)
     site = Site(command.gigabits, command.shared_cores)
     costs = _measured(command)
+    costs = replace(costs, learn=costs.learn / command.learner_speedup)
     table = predict(costs, site, sorted(set(command.actors)))
     path = command.out or Path("runs") / f"plan-{command.preset}"
     write_table(path / "plan.csv", table)
@@ -81,10 +87,11 @@ def _print(costs: Costs, site: Site, table: pd.DataFrame) -> None:
     shown = table.assign(frames_per_second=table.frames_per_second.round().astype(int))
     console.print(table_of(shown[["actors", "frames_per_second", "limit", "staleness"]], "predicted"))
     enough, limit = actors_until(costs, site)
+    needed = math.ceil(enough)
     for line in (
         f"A trajectory of {costs.frames:,} frames: {costs.act:.3f} s to act, {costs.send:.3f} to send "
         f"({costs.trajectory_bytes / 1e6:.1f} MB), {costs.learn:.3f} to learn, {costs.publish:.4f} to publish weights "
         f"({costs.weights_bytes / 1e6:.1f} MB).",
-        f"From {enough:.1f} actors on, more of them do not help: the {limit} is the limit.",
+        f"{needed} actor{'s are' if needed > 1 else ' is'} enough: with more, the {limit} is the limit.",
     ):
         console.print(line, soft_wrap=True)
