@@ -16,6 +16,7 @@ LAYERS = (
     ("agents",),
     ("rollout",),
     ("learners",),
+    ("cluster",),
     ("evaluation", "figures"),
     ("experiments",),
     ("playground",),

@@ -20,6 +20,7 @@ COMMANDS = {
     "watch": "watch",
     "play": "play",
     "check-env": "check_env",
+    "plan-cluster": "plan_cluster",
     "list": "listing",
 }
 
@@ -32,6 +33,7 @@ USAGE = """usfa: one agent for every task r = φ·w, by universal successor feat
   usfa watch ENVIRONMENT    record a policy as film and contact sheet
   usfa play                 the playground in the browser: sliders for the task
   usfa check-env ENV        what is wrong with an environment, with the cure
+  usfa plan-cluster PRESET  how fast a cluster of any size would train it
   usfa list                 presets, environments, task sets, shipped agents
 
 Examples:
@@ -41,6 +43,7 @@ Examples:
   usfa front trip --preferences simplex:100 --reference 0,0
   usfa watch room --agent room --task 1,1,-1,0 --candidates train
   usfa check-env own_environment:Delivery
+  usfa train room-laptop --cluster local --actors 2
 
 Each command has --help. Mistakes in the input end with one sentence and exit code 2.
 """

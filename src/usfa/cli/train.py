@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from usfa.cli.terminal import Output, parse, print_next, progress_console, table_of
+from usfa.cluster import ClusterConfig, read_account
 from usfa.environments import check_trusted
 from usfa.environments.room.scale import is_standard_room, read_yardstick
 from usfa.errors import InputError
@@ -34,11 +35,13 @@ class Train:
       usfa train trip-usfa --seeds 0 1 2 --learner.epsilon 0.3 --out runs/greedier
       usfa train room-laptop --frames 500000
       usfa train trip-usfa --resume
+      usfa train room-laptop --cluster local --actors 2
       usfa train runs/trip-usfa/config.json --out runs/again   (--trust, if it names a module to import)
     """
 
     config: Annotated[TrainConfig, tyro.conf.arg(name="")]
     output: Annotated[Output, tyro.conf.arg(name="")] = field(default_factory=Output)
+    cluster: Annotated[ClusterConfig, tyro.conf.arg(name="")] = field(default_factory=ClusterConfig)
     frames: int | None = None
     """In short: a budget of so many frames, with snapshots as far apart as they were."""
 
@@ -78,7 +81,8 @@ def run(words: list[str]) -> None:
         named = (saved.environment, saved.phi) == (command.config.environment, command.config.phi)
         check_trusted(saved.environment, trust or named, saved.phi)
         command = parse(Train, f"train {name}", rest, Train(saved))
-    run = train(command.resolved, command.output.path(name), command.output.existing, progress_console())
+    path, existing = command.output.path(name), command.output.existing
+    run = train(command.resolved, path, existing, progress_console(), cluster=command.cluster)
     _print_training(Console(), run)
 
 
@@ -88,6 +92,8 @@ def _print_training(console: Console, run: RunDirectory) -> None:
         console.print(table_of(final_table(summary_of(scores, read_yardstick())), ROOM_TITLE))
     else:
         console.print(_table_of_means(scores))
+    if run.trajectories.exists():
+        console.print(f"Of the actors: {read_account(run.trajectories)}.", soft_wrap=True)
     print_next(console, f"evaluate {run.path} --task {scores.task.iloc[-1]}")
 
 

@@ -7,7 +7,7 @@ from typing import NoReturn
 from usfa.errors import Interrupted
 from usfa.experiments.run_directory import RunDirectory
 from usfa.experiments.snapshots import SnapshotWriter
-from usfa.learners import Learner
+from usfa.learners import Improver
 
 __all__ = ["Checkpoints"]
 
@@ -15,7 +15,7 @@ __all__ = ["Checkpoints"]
 class Checkpoints:
     """The saved states of a learner and its snapshots in a run directory."""
 
-    def __init__(self, run: RunDirectory, learner: Learner, snapshots: SnapshotWriter, every: int) -> None:
+    def __init__(self, run: RunDirectory, learner: Improver, snapshots: SnapshotWriter, every: int) -> None:
         self._run = run
         self._learner = learner
         self._snapshots = snapshots
@@ -48,7 +48,7 @@ class Checkpoints:
     def stop(self) -> NoReturn:
         """Save because the user wants to stop, and say so."""
         # Saving may restart episodes, and an undisturbed run would not: then the last checkpoint is the one to resume.
-        if self._learner.rollout.batch.saves_exactly:
+        if self._learner.saves_exactly:
             self.save()
         raise Interrupted(
             f"Stopped after {self._learner.updates} updates; the same command with --resume goes on from update "

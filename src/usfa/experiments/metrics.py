@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usfa.experiments.run_directory import RunDirectory
-from usfa.learners import Learner, Update
+from usfa.learners import Improver, Update
 from usfa.tasks import format_task
 
 __all__ = ["LOG_EVERY", "MetricsLog"]
@@ -22,7 +22,7 @@ LOG_EVERY = 20
 class MetricsLog:
     """Gathers updates and writes their means."""
 
-    def __init__(self, run: RunDirectory, learner: Learner) -> None:
+    def __init__(self, run: RunDirectory, learner: Improver) -> None:
         self._path = run.metrics
         self._learner = learner
         self._recent: list[Update] = []
@@ -54,7 +54,8 @@ class MetricsLog:
             "returns": returns or None,
             "seconds": round(time.monotonic() - self._started, 3),
         }
-        self._file.write(json.dumps(line) + "\n")
+        report = self._learner.report()
+        self._file.write(json.dumps(line | ({"cluster": report} if report else {})) + "\n")
         self._file.flush()
         self._recent.clear()
         self._tell(loss, returns)

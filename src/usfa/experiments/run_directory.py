@@ -2,6 +2,7 @@
 
 config.json      the resolved configuration, which can be given back
 metrics.jsonl    a line for every few updates
+trajectories.jsonl   of a cluster: what became of every trajectory
 checkpoints/     the state to resume from, and frozen snapshots
 agent/           the trained agent: safetensors, config.json, model card
 scores.csv       long form, one row per agent, candidates, seed, snapshot and task
@@ -139,6 +140,10 @@ class RunDirectory:
     def metrics(self) -> Path:
         return self.path / "metrics.jsonl"
 
+    @property
+    def trajectories(self) -> Path:
+        return self.path / "trajectories.jsonl"
+
     def _checkpoint(self, updates: int) -> Path:
         return self.path / "checkpoints" / f"state-{updates:010d}.usfa"
 
@@ -182,7 +187,7 @@ class RunDirectory:
             write_atomically(self.metrics, "".join(kept).encode())
 
 
-_OURS = {"config.json", "metrics.jsonl", "report.md", "checkpoints", "agent", "figures", "runs"}
+_OURS = {"config.json", "metrics.jsonl", "trajectories.jsonl", "report.md", "checkpoints", "agent", "figures", "runs"}
 
 
 def _is_ours(entry: Path) -> bool:

@@ -15,7 +15,7 @@ from usfa.evaluation import Protocol, Scores, score, score_table
 from usfa.experiments.config import TrainConfig
 from usfa.experiments.progress import ProgressBar
 from usfa.experiments.run_directory import RunDirectory
-from usfa.learners import Learner
+from usfa.learners import Improver
 from usfa.networks import Parameters
 from usfa.tasks import candidate_set, parse_sampler, parse_tasks
 
@@ -33,7 +33,7 @@ class SnapshotWriter:
         self._waiting = list(milestones)
         self._open: dict[int, _OpenSnapshot] = {}
 
-    def update(self, learner: Learner) -> None:
+    def update(self, learner: Improver) -> None:
         """Call after every update of the learner."""
         for milestone in list(self._waiting):
             arrived = learner.progress >= milestone
@@ -81,13 +81,13 @@ class _OpenSnapshot:
         self.episodes = episodes
 
     @classmethod
-    def empty(cls, learner: Learner) -> _OpenSnapshot:
+    def empty(cls, learner: Improver) -> _OpenSnapshot:
         tensors = {name: torch.full_like(x, torch.nan).detach() for name, x in learner.parameters.items()}
         counts = np.zeros_like(learner.frames)
         return cls(tensors, counts.astype(np.bool_), counts.copy(), counts.copy())
 
     @torch.no_grad()
-    def freeze(self, learner: Learner, arrived: NDArray[np.bool_]) -> None:
+    def freeze(self, learner: Improver, arrived: NDArray[np.bool_]) -> None:
         new = np.flatnonzero(arrived & ~self.filled)
         for name, tensor in self.tensors.items():
             tensor[new] = learner.parameters[name][new]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,10 @@ import torch
 from rich.console import Console
 
 from usfa.agents import Agent, AgentFile, AgentSpec, make_agent, save_agent
+from usfa.cluster import ClusterConfig
+from usfa.cluster.connection import connected
+from usfa.cluster.fleet import RayFleet
+from usfa.cluster.learner import ClusterLearner
 from usfa.environments import Environment, ObservationSpec, action_count, feature_count
 from usfa.errors import Diverged, InputError
 from usfa.evaluation import exact_mdp, write_table
@@ -25,7 +29,7 @@ from usfa.experiments.progress import interruptible, progress_bar
 from usfa.experiments.run_directory import OnExisting, RunDirectory
 from usfa.experiments.snapshots import SnapshotWriter, score_snapshots
 from usfa.files import require_space
-from usfa.learners import Learner, Precision, check_replay, choose_device, choose_precision
+from usfa.learners import Improver, Learner, Precision, check_replay, choose_device, choose_precision
 from usfa.records import to_json
 from usfa.tasks import candidate_set, parse_sampler, parse_tasks
 
@@ -38,6 +42,7 @@ def train(
     existing: OnExisting = "refuse",
     console: Console | None = None,
     name: str | None = None,
+    cluster: ClusterConfig | None = None,
 ) -> RunDirectory:
     """Train all seeds of a configuration, freeze snapshots, score them, save the agent.
 
@@ -49,24 +54,29 @@ def train(
         existing: what to do if it already holds a run.
         console: where to show progress; None is silent.
         name: what the table of scores calls the agent; by default its kind.
+        cluster: where actors run; by default everything is done in this process.
     """
     agent = build_agent(config)
     choose_device(config.device)  # what is not there is said before the directory is touched
-    run = RunDirectory.prepare(Path(path), config, existing)
-    with run.locked(), _threads(config.threads):
-        if not run.scores.exists():
-            _train(config, agent, run, console, name or config.agent)
+    cluster = cluster or ClusterConfig()
+    with nullcontext() if cluster.cluster is None else connected(cluster):
+        run = RunDirectory.prepare(Path(path), config, existing)
+        with run.locked(), _threads(config.threads):
+            if not run.scores.exists():
+                _train(config, agent, run, console, name or config.agent, cluster)
     return run
 
 
-def _train(config: TrainConfig, agent: Agent, run: RunDirectory, console: Console | None, name: str) -> None:
+def _train(
+    config: TrainConfig, agent: Agent, run: RunDirectory, console: Console | None, name: str, cluster: ClusterConfig
+) -> None:
     if console is not None:
         console.print(f"{config.environment}: {agent.spec.observation.describe()}", highlight=False, soft_wrap=True)
-    learner = _learn(config, agent, run, console, name)
+    learner = _learn(config, agent, run, console, name, cluster)
     with progress_bar(f"{name}: scoring snapshots", len(config.milestones), "snapshots", console) as bar:
         scores = score_snapshots(config, agent, run, name, bar)
     parameters = {key: x.detach() for key, x in learner.parameters.items()}
-    save_agent(run.agent, _agent_file(config, agent, scores), parameters)
+    save_agent(run.agent, _agent_file(config, agent, scores, cluster), parameters)
     write_table(run.scores, scores)
 
 
@@ -119,9 +129,11 @@ def _check_evaluation(config: TrainConfig, features: int) -> None:
             raise InputError(f"A UVFA has no candidate set but 'task'; evaluation.candidates has {candidates!r}.")
 
 
-def _learn(config: TrainConfig, agent: Agent, run: RunDirectory, console: Console | None, label: str) -> Learner:
+def _learn(
+    config: TrainConfig, agent: Agent, run: RunDirectory, console: Console | None, label: str, cluster: ClusterConfig
+) -> Improver:
     device = choose_device(config.device)
-    learner = Learner(agent, config.learner, config.environments, config.tasks, config.seeds, device)
+    learner = _learner(config, agent, run, device, cluster, console)
     snapshots = SnapshotWriter(config.milestones, run)
     checkpoints = Checkpoints(run, learner, snapshots, config.checkpoint_every)
     require_space(run.path, _bytes_of_run(config, learner))
@@ -131,14 +143,15 @@ def _learn(config: TrainConfig, agent: Agent, run: RunDirectory, console: Consol
         progress_bar(_label(label, config), config.learner.budget, config.learner.budget_unit, console) as bar,
         MetricsLog(run, learner) as log,
         interruptible() as interrupted,
-        closing(learner.rollout.batch),
+        closing(learner),
         _explained(checkpoints),
     ):
         snapshots.update(learner)
         while not learner.done:
             log.write(learner.step())
             snapshots.update(learner)
-            bar.update(float(np.minimum(learner.progress, config.learner.budget).mean()), log.note)
+            note = ", ".join(filter(None, (log.note, learner.note)))
+            bar.update(float(np.minimum(learner.progress, config.learner.budget).mean()), note)
             if checkpoints.due:
                 checkpoints.save()
             if interrupted.is_set():
@@ -147,11 +160,27 @@ def _learn(config: TrainConfig, agent: Agent, run: RunDirectory, console: Consol
     return learner
 
 
+def _learner(
+    config: TrainConfig,
+    agent: Agent,
+    run: RunDirectory,
+    device: torch.device,
+    cluster: ClusterConfig,
+    console: Console | None,
+) -> Improver:
+    settings = (agent, config.learner, config.environments, config.tasks, config.seeds)
+    if cluster.cluster is None:
+        return Learner(*settings, device)
+    fleet = RayFleet(cluster.cpus_per_actor)
+    tell = None if console is None else console.print
+    return ClusterLearner(*settings, cluster, fleet, run.trajectories, device, tell)
+
+
 def _label(label: str, config: TrainConfig) -> str:
     return f"{label}: {len(config.seeds)} runs" if len(config.seeds) > 1 else f"{label}: seed {config.seeds[0]}"
 
 
-def _bytes_of_run(config: TrainConfig, learner: Learner) -> int:
+def _bytes_of_run(config: TrainConfig, learner: Improver) -> int:
     """What a run will take on disk: snapshots of the parameters, and three states with Adam's two moments besides."""
     parameters = sum(x.nbytes for x in learner.parameters.values())
     return parameters * (len(config.milestones) + 3 * 3)
@@ -167,7 +196,7 @@ def _precision(config: TrainConfig, agent: Agent, device: torch.device) -> Preci
         trial.precision = precision
         trial.step()
 
-    with closing(trial.rollout.batch):
+    with closing(trial):
         return choose_precision(work)
 
 
@@ -188,7 +217,7 @@ def _kept(checkpoints: Checkpoints) -> str:
     return f"The state at update {checkpoints.saved_at} is kept." if checkpoints.saved_at else "Nothing was saved yet."
 
 
-def _agent_file(config: TrainConfig, agent: Agent, scores: pd.DataFrame) -> AgentFile:
+def _agent_file(config: TrainConfig, agent: Agent, scores: pd.DataFrame, cluster: ClusterConfig) -> AgentFile:
     return AgentFile(
         kind=config.agent,
         spec=agent.spec,
@@ -201,7 +230,7 @@ def _agent_file(config: TrainConfig, agent: Agent, scores: pd.DataFrame) -> Agen
         policies=config.learner.policies,
         seeds=config.seeds,
         training=to_json(config),
-        command=command_for(config),
+        command=f"{command_for(config)} {cluster.flags}".strip(),
         frames=int(scores.frames.max()),
         scores=_final_means(scores),
     )

@@ -3,11 +3,13 @@
 from usfa.learners.adam import Adam
 from usfa.learners.config import LearnerConfig, check_environments
 from usfa.learners.hardware import Precision, choose_device, choose_precision
+from usfa.learners.improver import Improver, Update
 from usfa.learners.replay import check_replay
-from usfa.learners.single import Learner, Update
+from usfa.learners.single import Learner
 
 __all__ = [
     "Adam",
+    "Improver",
     "Learner",
     "LearnerConfig",
     "Precision",

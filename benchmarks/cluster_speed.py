@@ -1,0 +1,128 @@
+"""A cluster on this machine against the learner of one process, and against what the model predicts.
+
+    python benchmarks/cluster_speed.py [--preset room-laptop] [--rounds 6] [--turns 3] [--actors 1 2 3 4] [--out FOLDER]
+
+One process and a cluster with one actor are measured in turns, each after its pipeline is full. Then the costs of the
+parts, the speeds that follow from them for every number of actors on the cores of this machine, and the measured ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pickle
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+
+from usfa.agents import Agent
+from usfa.cluster import ClusterConfig
+from usfa.cluster.connection import connected, cpus_here
+from usfa.cluster.fleet import RayFleet
+from usfa.cluster.learner import ClusterLearner
+from usfa.cluster.measuring import measure_costs
+from usfa.cluster.planning import Site, predict
+from usfa.evaluation import write_table
+from usfa.experiments import TrainConfig, build_agent, preset
+from usfa.figures import save
+from usfa.figures.cluster import plan
+from usfa.learners import Improver, Learner
+
+COLUMNS = ["actors", "frames_per_second", "predicted", "limit", "error", "staleness"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--preset", default="room-laptop")
+    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--actors", type=int, nargs="+", default=[1, 2, 3, 4])
+    parser.add_argument("--out", type=Path)
+    chosen = parser.parse_args()
+    config = preset(chosen.preset)
+    torch.set_num_threads(config.threads)
+    agent = build_agent(config)
+    most = max(chosen.actors)
+    with connected(ClusterConfig("local", most, cpus_per_actor=cpus_here() / most)):
+        against_one_process(config, agent, chosen.rounds, chosen.turns)
+        against_the_model(config, agent, chosen.rounds, chosen.actors, chosen.out)
+
+
+def against_one_process(config: TrainConfig, agent: Agent, rounds: int, turns: int) -> None:
+    single = Learner(agent, config.learner, config.environments, config.tasks, (0,))
+    with closing(single), cluster_of(1, config, agent) as (cluster, fleet):
+        speeds = [(speed(single, rounds), speed_of_cluster(cluster, fleet, rounds)) for _ in range(turns)]
+        show_transport(fleet)
+    alone, together = np.median(speeds, axis=0)
+    print(f"one process {alone:,.0f} frames/s, one actor {together:,.0f}: {together / alone:.2f}  (at least 0.70)")
+
+
+@contextmanager
+def cluster_of(actors: int, config: TrainConfig, agent: Agent) -> Iterator[tuple[ClusterLearner, RayFleet]]:
+    settings = ClusterConfig("auto", actors)
+    with tempfile.TemporaryDirectory() as directory:
+        fleet = RayFleet(cpus_here() / max(actors, cpus_here()))
+        where = (settings, fleet, Path(directory) / "trajectories.jsonl")
+        learner = ClusterLearner(agent, config.learner, config.environments, config.tasks, (0,), *where)
+        with closing(learner):
+            yield learner, fleet
+
+
+def speed(learner: Improver, rounds: int) -> float:
+    """Frames per second over some rounds, after one that warms up."""
+    learner.step()
+    before, started = learner.frames.sum(), time.perf_counter()
+    for _ in range(rounds):
+        learner.step()
+    return float((learner.frames.sum() - before) / (time.perf_counter() - started))
+
+
+def speed_of_cluster(learner: ClusterLearner, fleet: RayFleet, rounds: int) -> float:
+    """The same, without what was made beforehand; afterwards the actors are given time to come to rest."""
+    learner.step()
+    for _ in range(fleet.ready):
+        learner.step()
+    found = speed(learner, rounds)
+    while fleet.ready < learner.account.under_way:
+        time.sleep(0.05)
+    return found
+
+
+def show_transport(fleet: RayFleet) -> None:
+    delivery = fleet.next().delivery
+    assert delivery is not None
+    pickled = len(pickle.dumps(delivery, protocol=5, buffer_callback=lambda _: None))
+    shared = all(not array.flags.owndata for array in delivery.arrays.values())
+    print(f"a trajectory has {delivery.nbytes:,} bytes of arrays, of which 0 are pickled, and {pickled:,} of papers;")
+    print(
+        f"the learner's arrays are {'views of shared memory' if shared else 'copies'}: 1 copy on the way, by the actor"
+    )
+
+
+def against_the_model(config: TrainConfig, agent: Agent, rounds: int, actors: list[int], out: Path | None) -> None:
+    costs = measure_costs(agent, config.learner, config.environments, config.tasks, (0,), torch.device("cpu"), rounds)
+    print(costs)
+    here = predict(costs, Site(shared_cores=cpus_here()), actors)
+    rows = []
+    for row in here.itertuples():
+        with cluster_of(int(row.actors), config, agent) as (learner, fleet):
+            found = speed_of_cluster(learner, fleet, rounds * int(row.actors))
+            staleness = learner.report()["staleness"]
+        rows.append([row.actors, found, row.frames_per_second, row.limit, row.frames_per_second / found - 1, staleness])
+    table = pd.DataFrame(rows, columns=COLUMNS)
+    print(table.to_string(index=False, float_format="{:,.2f}".format))
+    if out is not None:
+        far = predict(costs, Site(), [1, 2, 3, 4, 6, 10, 20, 50, 100, 200, 500, 1000])
+        for name, content in {"measured": table, "plan": far}.items():
+            write_table(out / f"{name}.csv", content)
+        save(plan(here, table), out / "measured.png")
+        save(plan(far), out / "plan.png")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""`usfa plan-cluster`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pandas as pd
+import torch
+import tyro
+from rich.console import Console
+
+from usfa.cli.terminal import parse, table_of
+from usfa.cluster import ClusterConfig
+from usfa.cluster.connection import connected
+from usfa.cluster.measuring import measure_costs
+from usfa.cluster.planning import Costs, Site, actors_until, predict
+from usfa.errors import InputError
+from usfa.evaluation import write_table
+from usfa.experiments import build_agent, preset
+from usfa.figures import save
+from usfa.figures.cluster import plan
+from usfa.learners import choose_device
+
+__all__ = ["PlanCluster", "run"]
+
+
+@dataclass(frozen=True)
+class PlanCluster:
+    """How many actors to rent: measures one actor and the learner here, predicts frames/s for any number of actors.
+
+    Examples:
+      usfa plan-cluster room-laptop
+      usfa plan-cluster room-paper --actors 8 32 128 512 --gigabits 25 --learner-speedup 40
+      usfa plan-cluster room-laptop --shared-cores 16 --actors 1 4 8 16   (all on one machine of 16 cores)
+    """
+
+    preset: tyro.conf.Positional[str]
+    """What would be trained, see `usfa list`."""
+    actors: tuple[int, ...] = (1, 2, 3, 4, 6, 10, 20, 50, 100, 200, 500, 1000)
+    """Numbers of actors to predict for."""
+    gigabits: float = 10.0
+    """Bandwidth of the learner's network."""
+    learner_speedup: float = 1.0
+    """How many times faster than here the learner will learn, with a GPU say."""
+    shared_cores: int | None = None
+    """Predict for one machine whose so many cores all share; by default actors have nodes of their own."""
+    rounds: int = 10
+    """How many trajectories are measured."""
+    out: Path | None = None
+    """Where plan.csv and plan.png go; by default runs/plan-PRESET."""
+
+    def __post_init__(self) -> None:
+        if not self.actors or min(self.actors) < 1:
+            raise InputError(f"--actors is {self.actors}; expected numbers from 1.")
+        if not self.learner_speedup > 0:
+            raise InputError(f"--learner-speedup is {self.learner_speedup}; expected a positive number.")
+        if self.rounds < 1:
+            raise InputError(f"--rounds is {self.rounds}; expected at least 1.")
+
+
+def run(words: list[str]) -> None:
+    command = parse(PlanCluster, "plan-cluster", words)
+    site = Site(command.gigabits, command.shared_cores)
+    costs = _measured(command)
+    costs = replace(costs, learn=costs.learn / command.learner_speedup)
+    table = predict(costs, site, sorted(set(command.actors)))
+    path = command.out or Path("runs") / f"plan-{command.preset}"
+    write_table(path / "plan.csv", table)
+    save(plan(table), path / "plan.png")
+    _print(costs, site, table)
+    Console().print(f"Table: {path / 'plan.csv'}   figure: {path / 'plan.png'}", soft_wrap=True)
+
+
+def _measured(command: PlanCluster) -> Costs:
+    config = preset(command.preset)
+    agent = build_agent(config)
+    torch.set_num_threads(config.threads)  # as in training
+    with connected(ClusterConfig("local", cpus_per_actor=0.5)):
+        settings = (agent, config.learner, config.environments, config.tasks, config.seeds)
+        return measure_costs(*settings, choose_device(config.device), command.rounds)
+
+
+def _print(costs: Costs, site: Site, table: pd.DataFrame) -> None:
+    console = Console()
+    shown = table.assign(frames_per_second=table.frames_per_second.round().astype(int))
+    console.print(table_of(shown[["actors", "frames_per_second", "limit", "staleness"]], "predicted"))
+    enough, limit = actors_until(costs, site)
+    needed = math.ceil(enough)
+    for line in (
+        f"A trajectory of {costs.frames:,} frames: {costs.act:.3f} s to act, {costs.send:.3f} to send "
+        f"({costs.trajectory_bytes / 1e6:.1f} MB), {costs.learn:.3f} to learn, {costs.publish:.4f} to publish weights "
+        f"({costs.weights_bytes / 1e6:.1f} MB).",
+        f"{needed} actor{'s are' if needed > 1 else ' is'} enough: with more, the {limit} is the limit.",
+    ):
+        console.print(line, soft_wrap=True)

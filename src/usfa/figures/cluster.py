@@ -1,0 +1,39 @@
+"""How fast a cluster would be, over the number of its actors."""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from usfa.figures.style import styled
+
+__all__ = ["plan"]
+
+BOUNDS = {
+    "actors": ("actors alone", "#0072B2"),
+    "learner": ("learner alone", "#D55E00"),
+    "network": ("network alone", "#009E73"),
+    "cores": ("cores that all share", "#CC79A7"),
+}
+
+
+def plan(prediction: pd.DataFrame, measured: pd.DataFrame | None = None) -> Figure:
+    """Predicted speed, the bounds it is the lowest of, and what was measured.
+
+    Args:
+        prediction: actors, frames_per_second, and the column NAME_allow of every bound.
+        measured: actors, frames_per_second.
+    """
+    with styled():
+        figure = Figure(figsize=(6.4, 3.8), layout="constrained")
+        axes = figure.subplots()
+        for name, (label, colour) in BOUNDS.items():
+            if f"{name}_allow" in prediction:
+                axes.plot(prediction.actors, prediction[f"{name}_allow"], color=colour, lw=1, ls="--", label=label)
+        axes.plot(prediction.actors, prediction.frames_per_second, color="#333333", lw=3, alpha=0.5, label="predicted")
+        if measured is not None:
+            axes.plot(measured.actors, measured.frames_per_second, "o", color="#333333", label="measured")
+        axes.set(xlabel="actors", ylabel="frames per second", xscale="log", yscale="log")
+        axes.set_ylim(prediction.frames_per_second.min() / 2, prediction.frames_per_second.max() * 4)
+        axes.legend()
+    return figure

@@ -1,0 +1,302 @@
+"""The learner of a cluster, with actors in this process: what it learns, drops, counts and says."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from fake_fleet import FakeFleet
+from usfa.cluster import ClusterConfig, read_account
+from usfa.cluster.collector import Collector
+from usfa.cluster.learner import GIVE_UP_AFTER, ClusterLearner
+from usfa.cluster.ledger import Life
+from usfa.errors import InputError
+from usfa.experiments import build_agent, preset
+from usfa.learners import Learner
+from usfa.learners.behaviour import Behaviour
+from usfa.learners.streams import Streams
+
+CONFIG = preset("trip-usfa")
+SETTINGS = replace(CONFIG.learner, environments=2, trajectory_length=3, budget=60, budget_unit="frames", reuse=0)
+SEEDS = (0, 1)
+
+
+@pytest.fixture
+def cluster_learner(tmp_path):
+    """Makes learners that keep their accounts in `tmp_path`, and closes their files in the end."""
+    made = []
+
+    def make(fleet, settings=SETTINGS, said=None, **options):
+        cluster = ClusterConfig("local", **{"actors": 2, **options})
+        where = (build_agent(CONFIG), settings, CONFIG.environments, CONFIG.tasks, SEEDS)
+        told = None if said is None else said.append
+        made.append(ClusterLearner(*where, cluster, fleet, tmp_path / "trajectories.jsonl", report_problem=told))
+        return made[-1]
+
+    yield make
+    for learner in made:
+        learner._ledger.close()
+
+
+def finished(learner):
+    while not learner.done:
+        learner.step()
+    learner.close()
+    return learner
+
+
+def fates(path):
+    lines = [json.loads(line) for line in (path / "trajectories.jsonl").read_text().splitlines()]
+    return [(Life(*line["life"]), line["sequence"], line["fate"]) for line in lines if "fate" in line]
+
+
+# --- the same update ---
+
+
+class TwinFleet(FakeFleet):
+    """One actor with the random streams of the learner of one process."""
+
+    def make(self, job, life):
+        collector = Collector(job, life)
+        streams = [Streams(seed, job.config.environments) for seed in job.seeds]
+        worlds = [stream.environments for stream in streams]
+        collector._rngs = [stream.behaviour for stream in streams]
+        collector._behaviour = Behaviour(job.agent, job.config, job.environments, job.training_tasks, worlds)
+        return collector
+
+
+@pytest.mark.parametrize("change", [{}, {"updates_per_round": 2, "clip": 0.1}, {"target_every": 2}])
+def test_one_actor_without_delay_is_the_learner_of_one_process_to_the_bit(cluster_learner, change):
+    settings = replace(SETTINGS, **change)
+    single = Learner(build_agent(CONFIG), settings, CONFIG.environments, CONFIG.tasks, SEEDS)
+    cluster = cluster_learner(TwinFleet(), settings, actors=1, in_flight=1)
+    while not single.done:
+        expected, found = single.step(), cluster.step()
+        assert np.array_equal(expected.loss, found.loss)
+        assert np.array_equal(expected.episode_phi, found.episode_phi)
+    assert cluster.done
+    assert single.updates == cluster.updates
+    for name, x in single.parameters.items():
+        assert torch.equal(x, cluster.parameters[name])
+
+
+def test_past_trajectories_are_reused(cluster_learner):
+    learner = finished(cluster_learner(FakeFleet(), replace(SETTINGS, reuse=3, replay_capacity=5)))
+    assert learner.replay.added == learner.rounds
+
+
+def test_no_two_lives_see_the_same_worlds(cluster_learner):
+    fleet = FakeFleet(deaths={(Life(0, 0, 0), 2)})
+    finished(cluster_learner(fleet))
+    draws = [collector._rngs[0].bit_generator.state["state"]["inc"] for collector in fleet.collectors.values()]
+    assert len(draws) == len(set(draws)) == 3
+
+
+# --- bounds ---
+
+
+@pytest.mark.parametrize("in_flight", [1, 3])
+def test_trajectories_under_way_are_bounded(cluster_learner, in_flight):
+    fleet = FakeFleet()
+    learner = cluster_learner(fleet, in_flight=in_flight)
+    learner.step()
+    assert learner.account.under_way == fleet.most_under_way == 2 * in_flight
+    finished(learner)
+    assert fleet.most_under_way == 2 * in_flight
+    assert fleet.closed
+
+
+def test_staleness_is_what_was_learned_in_between(cluster_learner):
+    learner = cluster_learner(FakeFleet())
+    for _ in range(8):
+        learner.step()
+    report = learner.report()
+    assert report["stalest"] == 3  # all others that were under way: 2 actors with 2 each
+    assert report["staleness"] == pytest.approx((0 + 1 + 2 + 3 * 5) / 8)
+
+
+def test_what_is_too_stale_is_dropped_and_asked_for_again(tmp_path, cluster_learner):
+    """The second actor is heard when it greets, and then only every seventh time."""
+    heard = []
+
+    def order(requests):
+        heard.append(1)
+        late = len(heard) % 7 == 0
+        return next((r for r in requests if r[1] == 0 or (r[0].actor == 1) == late), requests[0])
+
+    learner = finished(cluster_learner(FakeFleet(order=order), staleness=3))
+    stale = [line for line in fates(tmp_path) if line[2] == "stale"]
+    assert stale
+    assert {life.actor for life, _, _ in stale} == {1}
+    assert learner.account.frames["stale"] == 12 * len(stale)
+    assert learner.account.dropped == len(stale) + learner.account.trajectories["surplus"]
+
+
+# --- faults ---
+
+
+def test_an_actor_that_dies_is_replaced_and_every_trajectory_is_accounted_for(tmp_path, cluster_learner):
+    deaths = {(Life(0, 0, 0), 2), (Life(0, 0, 1), 1), (Life(0, 1, 0), 3)}
+    said = []
+    learner = finished(cluster_learner(FakeFleet(deaths=deaths), said=said))
+    account = read_account(tmp_path / "trajectories.jsonl")
+    assert account.restarts == 3
+    assert account.trajectories["lost"] == 6  # each took its other request along
+    assert account.under_way == 0
+    account.check(int(learner.frames.sum()))
+    assert "A trajectory of actor 0 is lost: it was killed." in said
+    assert len(set(fates(tmp_path))) == len(fates(tmp_path)) == account.asked
+
+
+@pytest.mark.parametrize("at", [0, 1], ids=["in its first moment", "in its first trajectory"])
+def test_an_actor_that_cannot_live_ends_the_run_in_one_sentence(at, cluster_learner):
+    deaths = {(Life(0, 1, incarnation), at) for incarnation in range(GIVE_UP_AFTER)}
+    with pytest.raises(InputError) as error:
+        finished(cluster_learner(FakeFleet(deaths=deaths), replace(SETTINGS, budget=10_000)))
+    assert str(error.value) == "Actor 1 failed 5 times in a row; the last time: it was killed."
+
+
+def poison(when, name="phi", value=np.nan):
+    """Deliveries of the first actor with these numbers arrive poisoned."""
+
+    def spoil(delivery):
+        if delivery.life.actor or delivery.sequence not in when:
+            return delivery
+        array = np.array(delivery.arrays[name])
+        array.flat[0] = value
+        return delivery._replace(arrays=delivery.arrays | {name: array})
+
+    return spoil
+
+
+def test_poisoned_trajectories_are_dropped_counted_and_reported(tmp_path, cluster_learner):
+    said = []
+    learner = finished(cluster_learner(FakeFleet(poison({2, 4})), said=said))
+    assert [line for line in fates(tmp_path) if line[2] == "poisoned"] == [
+        (Life(0, 0, 0), 2, "poisoned"),
+        (Life(0, 0, 0), 4, "poisoned"),
+    ]
+    assert said == ["A trajectory of actor 0 is poisoned: phi is not finite."] * 2
+    assert learner.account.restarts == 0
+    assert learner.account.frames["poisoned"] == 2 * 12
+    learner.check_parameters()
+
+
+def test_nothing_but_poison_ends_the_run(cluster_learner):
+    learner = cluster_learner(FakeFleet(poison(range(100), "w")), replace(SETTINGS, budget=10_000))
+    with pytest.raises(InputError, match=r"^Actor 0 failed 5 times in a row; the last time: w is not finite\.$"):
+        finished(learner)
+
+
+def test_a_trajectory_under_another_name_is_not_learned_from(tmp_path, cluster_learner):
+    """As if an old answer came again."""
+
+    def spoil(delivery):
+        return delivery._replace(sequence=1) if delivery.sequence == 3 else delivery
+
+    finished(cluster_learner(FakeFleet(spoil)))
+    assert {line for line in fates(tmp_path) if line[1] == 3} >= {(Life(0, 0, 0), 3, "poisoned")}
+
+
+@pytest.mark.parametrize("name", ["usfa", "torch", "python"])
+def test_other_versions_on_another_node_are_one_sentence(cluster_learner, name):
+    def greet(greeting):
+        return greeting._replace(versions=greeting.versions._replace(**{name: "0.0"}), node="blade-7")
+
+    learner = cluster_learner(FakeFleet(greet=greet))
+    here = getattr(learner._versions, name)
+    with pytest.raises(InputError) as error:
+        learner.step()
+    expected = f"Actor 0 on node blade-7 has {name} 0.0, the learner {here}; expected the same on all nodes."
+    assert str(error.value) == expected
+
+
+# --- the end, and going on ---
+
+
+def test_what_is_under_way_at_the_end_is_surplus(cluster_learner):
+    learner = finished(cluster_learner(FakeFleet()))
+    assert learner.account.trajectories == {"learned": 10, "surplus": 3, "lost": 0, "forgotten": 0}
+    assert learner.account.frames["surplus"] == 3 * 12
+
+
+def test_a_run_that_is_stopped_loses_what_is_under_way(tmp_path, cluster_learner):
+    learner = cluster_learner(FakeFleet())
+    learner.step()
+    learner.close()
+    assert read_account(tmp_path / "trajectories.jsonl").trajectories["lost"] == 4
+
+
+def test_a_killed_learner_goes_on_from_its_state(tmp_path, cluster_learner):
+    killed = cluster_learner(FakeFleet())
+    for _ in range(2):
+        killed.step()
+    tensors, values = killed.state()
+    tensors = {name: x.clone() for name, x in tensors.items()}
+    killed.step()
+    resumed = cluster_learner(FakeFleet())
+    resumed.load_state(tensors, json.loads(json.dumps(values)))
+    finished(resumed)
+    account = read_account(tmp_path / "trajectories.jsonl")
+    assert (account.trajectories["forgotten"], account.trajectories["lost"]) == (1, 4)
+    assert account.frames["learned"] == resumed.frames.sum() == 2 * 60
+    assert {life.session for life, _, _ in fates(tmp_path)} == {0, 1}
+
+
+def test_runs_go_on_as_they_were_begun(cluster_learner):
+    single = Learner(build_agent(CONFIG), SETTINGS, CONFIG.environments, CONFIG.tasks, SEEDS)
+    cluster = cluster_learner(FakeFleet())
+    with pytest.raises(
+        InputError, match=r"^The run was begun without --cluster; expected the same to go on with it\.$"
+    ):
+        cluster.load_state(*single.state())
+    with pytest.raises(InputError, match=r"^The run was begun with --cluster; expected the same to go on with it\.$"):
+        single.load_state(*cluster.state())
+
+
+# --- seeing it ---
+
+
+def test_the_report_says_how_it_goes(cluster_learner):
+    learner = cluster_learner(FakeFleet(poison({1})))
+    for _ in range(4):
+        learner.step()
+    report = learner.report()
+    json.dumps(report)
+    assert report["frames_per_second"] == pytest.approx(sum(report["actors"]))
+    assert len(report["actors"]) == 2
+    assert report["queue"] == 4
+    assert report["trajectories"]["poisoned"] == 1
+    assert 0 <= report["waiting"] <= 1
+    assert learner.note.startswith("actors ")
+    assert learner.note.endswith("queue 4, restarts 0, dropped 1")
+    assert learner.report()["frames_per_second"] == 0  # counted anew
+
+
+@pytest.mark.parametrize(
+    ("setting", "sentence"),
+    [
+        ({"actors": 0}, "--actors is 0; expected at least 1."),
+        ({"in_flight": 0}, "--in-flight is 0; expected at least 1."),
+        ({"staleness": -1}, "--staleness is -1; expected at least 0."),
+        ({"cpus_per_actor": 0.0}, "--cpus-per-actor is 0.0; expected a positive number."),
+        (
+            {"cluster": None, "actors": 2},
+            "--actors is 2, but there is no --cluster; expected local, auto or HOST:PORT.",
+        ),
+    ],
+)
+def test_settings_that_cannot_be(setting, sentence):
+    with pytest.raises(InputError) as error:
+        ClusterConfig(**{"cluster": "local", **setting})
+    assert str(error.value) == sentence
+
+
+def test_settings_are_said_as_flags():
+    assert ClusterConfig().flags == ""
+    assert ClusterConfig("local", 4).flags == "--cluster local --actors 4"
+    assert ClusterConfig("auto", 4, 3, 7, 0.5).flags == (
+        "--cluster auto --actors 4 --in-flight 3 --staleness 7 --cpus-per-actor 0.5"
+    )

@@ -1,0 +1,148 @@
+"""Accounting, without any cluster."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from usfa.cluster.ledger import Account, AccountError, Entry, Ledger, Life, read_account
+
+FIRST, SECOND = Life(0, 0, 0), Life(0, 1, 0)
+
+
+def learned(life, sequence, updates, frames=10):
+    return Entry(life, sequence, "learned", frames, 0, updates)
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    ledger = Ledger(tmp_path / "trajectories.jsonl")
+    yield ledger
+    ledger.close()
+
+
+def test_every_trajectory_ends_somewhere(ledger, tmp_path):
+    assert ledger.begin(updates=0) == 0
+    ledger.ask(FIRST, 2, "here", 1)
+    ledger.ask(SECOND, 2, "here", 1)
+    ledger.settle(learned(FIRST, 1, updates=1), asked=3)
+    ledger.settle(Entry(SECOND, 1, "stale", 10, 5, 1), asked=3)
+    ledger.settle(Entry(SECOND, 2, "lost", why="killed"))
+    assert str(ledger.account) == "6 trajectories asked for = 1 learned + 1 lost + 1 stale + 3 under way"
+    assert ledger.account.open == [(FIRST, 2), (FIRST, 3), (SECOND, 3)]
+    assert ledger.account.dropped == 2
+    ledger.account.check(learned_frames=10)
+    assert vars(read_account(tmp_path / "trajectories.jsonl")) == vars(ledger.account)
+
+
+@pytest.mark.parametrize("entry", [learned(FIRST, 1, 2), learned(FIRST, 3, 2), learned(SECOND, 1, 2)])
+def test_nothing_is_learned_twice_or_unasked(ledger, tmp_path, entry):
+    """The first again, one that was not asked for yet, one of an actor that nobody knows."""
+    ledger.begin(updates=0)
+    ledger.ask(FIRST, 2, "here", 1)
+    ledger.settle(learned(FIRST, 1, updates=1))
+    before = (tmp_path / "trajectories.jsonl").read_text()
+    with pytest.raises(AccountError, match="is not under way"):
+        ledger.settle(entry)
+    assert (tmp_path / "trajectories.jsonl").read_text() == before
+
+
+def test_a_learner_that_is_killed_forgets_what_came_after_its_checkpoint(tmp_path):
+    path = tmp_path / "trajectories.jsonl"
+    killed = Ledger(path)
+    killed.begin(updates=0)
+    killed.ask(FIRST, 2, "here", 1)
+    for updates in (1, 2, 3, 4):
+        killed.settle(learned(FIRST, updates, updates, frames=updates), asked=updates + 2)
+    killed.close()
+    resumed = Ledger(path)
+    assert resumed.begin(updates=2) == 1
+    resumed.ask(Life(1, 0, 0), 2, "here", 1)
+    resumed.settle(learned(Life(1, 0, 0), 1, 3, frames=100), asked=3)
+    resumed.close()
+    account = read_account(path)
+    assert account.trajectories == {"learned": 3, "forgotten": 2, "lost": 2}
+    assert (account.frames["learned"], account.frames["forgotten"]) == (1 + 2 + 100, 3 + 4)
+    assert (account.asked, account.under_way, account.sessions) == (9, 2, 2)
+    account.check(103)
+    with pytest.raises(AccountError, match="The account has 103 frames learned, the learner 104"):
+        account.check(104)
+
+
+def test_a_torn_line_was_never_written(tmp_path):
+    path = tmp_path / "trajectories.jsonl"
+    ledger = Ledger(path)
+    ledger.begin(updates=0)
+    ledger.ask(FIRST, 2, "here", 1)
+    ledger.close()
+    with path.open("a") as file:
+        file.write('{"life": [0, 0, 0], "sequ')
+    resumed = Ledger(path)
+    resumed.begin(updates=0)
+    resumed.ask(Life(1, 0, 0), 1, "here", 1)
+    resumed.close()
+    account = read_account(path)
+    assert account.trajectories["lost"] == 2
+    assert account.under_way == 1
+
+
+def test_actors_that_were_replaced_are_counted(ledger):
+    ledger.begin(updates=0)
+    for incarnation in range(4):
+        ledger.ask(Life(0, 0, incarnation), 1, "here", 1)
+    ledger.ask(SECOND, 1, "here", 1)
+    assert ledger.account.restarts == 3
+    assert str(Life(0, 7, 0)) == "7"
+    assert str(Life(0, 7, 2)) == "7 (3. life)"
+
+
+EVENTS = st.lists(
+    st.tuples(st.sampled_from(["learned", "stale", "poisoned", "lost", "resume"]), st.integers(0, 2**16)), max_size=60
+)
+
+
+@given(EVENTS)
+def test_it_always_adds_up(events):
+    """Whatever happens in whatever order: two actors, settled at random, and learners that are killed at random."""
+    account, updates, frames_at = Account(), 0, {0: 0}
+
+    def session():
+        account.begin(updates)
+        for actor in (0, 1):
+            account.ask(Life(account.sessions, actor, 0), 2)
+
+    session()
+    for what, number in events:
+        if what == "resume":
+            updates = number % (updates + 1)
+            session()
+        else:
+            life, sequence = account.open[number % account.under_way]
+            if what == "learned":
+                updates += 1
+                frames_at[updates] = frames_at[updates - 1] + number
+            account.settle(Entry(life, sequence, what, number, 0, updates))
+            account.ask(life, max(account._asked_of[life], sequence) + 1)
+        account.check(frames_at[updates])
+
+
+def test_lines_are_json(ledger, tmp_path):
+    ledger.begin(updates=0)
+    ledger.ask(FIRST, 1, "here", 1)
+    ledger.settle(Entry(FIRST, 1, "poisoned", 3, 2, 7, "phi is not finite"), asked=2)
+    lines = [json.loads(line) for line in (tmp_path / "trajectories.jsonl").read_text().splitlines()]
+    assert lines == [
+        {"session": 0, "resumed_at": 0},
+        {"life": [0, 0, 0], "asked": 1, "node": "here", "process": 1},
+        {
+            "life": [0, 0, 0],
+            "sequence": 1,
+            "fate": "poisoned",
+            "frames": 3,
+            "staleness": 2,
+            "updates": 7,
+            "why": "phi is not finite",
+            "asked": 2,
+        },
+    ]
