@@ -14,7 +14,7 @@ from usfa.agents import Agent
 from usfa.environments import EnvironmentSource
 from usfa.errors import Diverged
 from usfa.learners.adam import Adam, clip, flatten
-from usfa.learners.config import LearnerConfig, check_environments
+from usfa.learners.config import TASKS_OF_M, LearnerConfig, check_environments
 from usfa.learners.hardware import Precision, autocast
 from usfa.learners.replay import Replay, join, part
 from usfa.networks import Parameters, over_runs, stack_runs
@@ -53,6 +53,8 @@ class Learner:
         self.config = config
         self.training_tasks = training_tasks
         self.sampler = parse_sampler(config.policies, training_tasks)
+        self.task_sampler = None if config.tasks in TASKS_OF_M else parse_sampler(config.tasks, training_tasks)
+        self.epsilons = config.epsilons
         self.seeds = tuple(seeds)
         self.device = device or torch.device("cpu")
         self.precision = precision
@@ -62,7 +64,7 @@ class Learner:
         self.rngs = [stream.behaviour for stream in streams]
         self.parameters = stack_runs([agent.initial_parameters(stream.weights) for stream in streams])
         self.parameters = {name: x.to(self.device).requires_grad_() for name, x in self.parameters.items()}
-        self.older = {} if config.target_every is None else _copy(self.parameters)
+        self.older = {} if config.target_every is None and config.average is None else _copy(self.parameters)
         self.adam = Adam(self.parameters)
         batch = environments.batch([seed for stream in streams for seed in stream.environments], config.gamma)
         self.rollout = Rollout(agent, batch, runs, config.trajectory_length, self.device)
@@ -75,7 +77,7 @@ class Learner:
         w = self._sample_tasks()  # line 3
         z = self._sample_policies(w)  # lines 4-5
         with autocast(self.device, self.precision):
-            collected = self.rollout.collect(self.parameters, w, z, self.config.epsilon, self.rngs)  # lines 6-8
+            collected = self.rollout.collect(self.parameters, w, z, self.epsilons, self.rngs)  # lines 6-8
         trajectory, z = self._with_past(collected.trajectory, z)
         losses, gradients = self._improve(trajectory, z)  # lines 9-11
         self.frames += collected.frames
@@ -84,13 +86,16 @@ class Learner:
         return Update(losses, gradients, collected.episode_phi, collected.episode_environment)
 
     def _sample_tasks(self) -> Tensor:
-        """w of every environment, [R, B, D]: uniformly from M, or M in turn."""
+        """w of every environment, [R, B, D]: uniformly from M, or M in turn, or from a distribution."""
         count, size = len(self.training_tasks), self.config.environments
         if self.config.tasks == "fixed":
             chosen = [np.arange(size) % count] * len(self.rngs)
         else:
             chosen = [rng.integers(count, size=size) for rng in self.rngs]
-        return self._tensor(self.training_tasks[np.stack(chosen)])
+        w = self.training_tasks[np.stack(chosen)]
+        if self.task_sampler is not None:
+            w = np.stack([self.task_sampler.sample(w[run], 1, rng)[:, 0] for run, rng in enumerate(self.rngs)])
+        return self._tensor(w)
 
     def _tensor(self, values: NDArray[np.float64]) -> Tensor:
         return torch.from_numpy(values).float().to(self.device)
@@ -122,9 +127,22 @@ class Learner:
         gradient = flatten(torch.autograd.grad(loss.sum(), list(self.parameters.values())))
         length = clip(gradient, self.config.clip)
         self.adam.step(self.parameters, gradient, self._learning_rates())
-        if self.config.target_every is not None and self.updates % self.config.target_every == 0:
-            self.older = _copy(self.parameters)
+        self._renew_older()
         return loss.detach(), length
+
+    @torch.no_grad()
+    def _renew_older(self) -> None:
+        if self.config.average is not None:
+            share = self._tensor(np.where(self.progress < self.config.budget, self.config.average, 0.0))
+            for name, x in self.older.items():
+                x.lerp_(self.parameters[name], share.view(-1, *[1] * (x.dim() - 1)))
+        elif self.config.target_every is not None and self.updates % self.config.target_every == 0:
+            self.older = _copy(self.parameters)
+
+    @property
+    def best_parameters(self) -> Parameters:
+        """What to act with when learning is over: the average if there is one."""
+        return self.older if self.config.average is not None else self.parameters
 
     def _loss_of_one_run(self, parameters: Parameters, trajectory: Trajectory, z: Tensor, older: Parameters) -> Tensor:
         return self.agent.loss(parameters, trajectory, z, self.config.lambda_, older or None)
