@@ -30,6 +30,7 @@ COMMON = {
     "learning_starts": 100,
     "log": False,
 }
+FEW = 10  # preferences that they lay out for logs that are not written; a hundred take seconds
 
 
 class Watched(gym.Wrapper[Any, Any, Any, Any]):
@@ -76,6 +77,7 @@ def gpi_ls(contest: Contest, env: Watched, seed: int) -> None:
         total_timesteps=NEVER,
         eval_env=contest.make(),
         ref_point=np.zeros(agent.reward_dim),
+        num_eval_weights_for_front=FEW,
         timesteps_per_iter=10_000,
         eval_freq=NEVER,
         eval_mo_freq=NEVER,
@@ -99,7 +101,7 @@ def envelope(contest: Contest, env: Watched, seed: int) -> None:
     )
     env.scorer = Scorer(contest, lambda seen, w: act_by_own(agent.q_net, seen, w), seed)
     env.scorer.look(0)
-    agent.train(total_timesteps=NEVER)
+    agent.train(total_timesteps=NEVER, num_eval_weights_for_front=FEW)
 
 
 @torch.no_grad()

@@ -77,7 +77,7 @@ def run(words: list[str]) -> None:
     if not words or words[0].startswith("-"):
         print(Train.__doc__)
         if not words or words[0] not in {"-h", "--help"}:
-            raise InputError(f"A preset is missing; expected one of {', '.join(PRESETS)}.")
+            raise InputError(f"A preset is missing; expected one of {', '.join(PRESETS)}, or an environment.")
         print(f"Presets: {', '.join(PRESETS)}. `usfa train PRESET --help` shows every setting.")
         return
     name, *rest = words

@@ -20,23 +20,25 @@ RANDOM_STEPS = 2000
 
 # Measured on MO-Gymnasium's environments, see docs/mo-gymnasium.md.
 _VECTORS = LearnerConfig(
-    policies="simplex",
-    policies_per_step=10,
-    environments=16,
+    policies="task+simplex",
+    policies_per_step=6,
+    environments=32,
     tasks="simplex",
     trajectory_length=8,
-    updates_per_round=4,
+    updates_per_round=8,
     lambda_=0.9,
     gamma=0.99,
-    epsilon=0.2,
+    epsilon=0.05,
+    boldest=1.0,
     reuse=7,
-    replay_capacity=2000,
+    replay_capacity=1000,
     learning_rate=1e-3,
-    target_every=100,
-    budget=200_000,
+    average=0.01,
+    along_z=10.0,
+    budget=300_000,
     budget_unit="frames",
 )
-_IMAGES = replace(_VECTORS, environments=32, trajectory_length=16, reuse=1, replay_capacity=50, budget=1_000_000)
+_IMAGES = replace(_VECTORS, trajectory_length=16, reuse=1, replay_capacity=50, budget=1_000_000)
 
 
 def settings_for(

@@ -57,6 +57,9 @@ class LearnerConfig:
     average: float | None = None
     """The share by which an average of the parameters follows every update. Targets come from the average, and so do
     the snapshots and the final agent: it has less noise. None, as in the paper, has no average."""
+    along_z: float = 0.0
+    """How much the error along z counts besides that of every feature. What a policy does depends on ψ·z alone, and ψ
+    jumps from policy to policy where ψ·z does not. 0 is the paper's loss."""
     budget: int = 1000
     """How long each run trains, in the unit below."""
     budget_unit: Literal["episodes", "frames"] = "episodes"
@@ -86,6 +89,8 @@ class LearnerConfig:
             raise InputError(f"target_every is {self.target_every}; expected at least 1, or None.")
         if self.average is not None and (not 0 < self.average <= 1 or self.target_every is not None):
             raise InputError(f"average is {self.average}; expected above 0, at most 1, and no target_every beside it.")
+        if not 0 <= self.along_z < float("inf"):
+            raise InputError(f"along_z is {self.along_z}; expected 0 or more.")
         if self.clip is not None and not self.clip > 0:
             raise InputError(f"clip is {self.clip}; expected a positive number, or None.")
 

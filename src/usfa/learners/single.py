@@ -145,7 +145,7 @@ class Learner:
         return self.older if self.config.average is not None else self.parameters
 
     def _loss_of_one_run(self, parameters: Parameters, trajectory: Trajectory, z: Tensor, older: Parameters) -> Tensor:
-        return self.agent.loss(parameters, trajectory, z, self.config.lambda_, older or None)
+        return self.agent.loss(parameters, trajectory, z, self.config.lambda_, older or None, self.config.along_z)
 
     def _learning_rates(self) -> Tensor:
         remaining = np.clip(1 - self.progress / self.config.budget, 0, 1)
