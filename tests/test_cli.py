@@ -458,6 +458,24 @@ def test_train_on_an_environment_of_ones_own(own, desk, capsys):
     assert main(["evaluate", "run", "--task", "0,-1,0", "--episodes", "2", "--trust"]) == 0
 
 
+def test_train_an_environment_by_its_name(own, desk, capsys):
+    words = ["--env", "own_module:Own", "--phi", "own_module:phi", "--learner.gamma", "0.9", "--frames", "600"]
+    assert main(["train", *words]) == 0
+    written = capsys.readouterr()
+    assert "own_module:Own: table of 3 states: one-hot" in written.err
+    config = json.loads((desk / "runs" / "own_module-Own" / "config.json").read_text())
+    assert (config["training_tasks"], config["phi"]) == ("corners:3", "own_module:phi")
+    assert config["learner"]["tasks"] == "simplex"
+    assert main(["train", *words, "--resume"]) == 0
+
+
+def test_help_of_an_environment_shows_its_settings(own, desk, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["train", "own_module:Own", "--phi", "own_module:phi", "--help"])
+    assert ended.value.code == 0
+    assert "corners:3" in capsys.readouterr().out
+
+
 def test_resume_takes_the_settings_of_the_run(desk, run, capsys):
     before = (run / "scores.csv").read_bytes()
     assert main(["train", "trip-usfa", "--out", str(run), "--resume"]) == 0

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from random_mdps import generators
-from usfa.losses import squared_td, td_errors
+from usfa.losses import squared_along, squared_td, td_errors
 from usfa.trajectory import Trajectory, is_seam
 
 GAMMA = 0.9
@@ -123,3 +123,9 @@ def test_truncation_bootstraps_and_nothing_crosses_its_seam():
 def test_squared_td_sums_features_and_averages_the_rest():
     errors = torch.tensor([[3.0, 4.0], [0.0, 1.0]]).reshape(2, 1, 1, 2)
     assert squared_td(errors).item() == pytest.approx(0.5 * (25 + 1) / 2)
+
+
+def test_squared_along_is_the_part_that_a_policy_sees():
+    errors = torch.tensor([[[[3.0, 4.0], [1.0, 0.0], [2.0, -1.0]]]])  # [1, 1, 3, 2]
+    z = torch.tensor([[[0.6, 0.8], [0.0, 2.0], [0.0, 0.0]]])
+    assert squared_along(errors, z).item() == pytest.approx(0.5 * 25 / 3)

@@ -7,11 +7,13 @@ from usfa.errors import InputError
 from usfa.tasks import (
     SPREAD_SETS,
     TASK_SETS,
+    Ball,
     Box,
     Gaussian,
     OwnTask,
     Points,
     Simplex,
+    WithTask,
     candidate_set,
     format_task,
     parse_sampler,
@@ -272,7 +274,7 @@ def test_every_form_of_preferences_is_listed():
 # --- D_z ----------------------------------------------------------------------------------------------------
 
 POINTS = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 1.0, 1.0]])
-SAMPLERS = [Gaussian(0.1), Box(-1.0, 3.0), Simplex(), Points(POINTS), OwnTask()]
+SAMPLERS = [Gaussian(0.1), Box(-1.0, 3.0), Ball(2.0), Simplex(), Points(POINTS), OwnTask()]
 of_every_kind = pytest.mark.parametrize("sampler", SAMPLERS, ids=lambda sampler: type(sampler).__name__)
 
 
@@ -317,6 +319,21 @@ def test_box_is_uniform():
     np.testing.assert_allclose(z.var(axis=0), 16 / 12, rtol=0.03)
 
 
+def test_ball_is_uniform():
+    z = draw(Ball(2.0), [0.0, 0.0, 0.0], 50_000)
+    lengths = np.linalg.norm(z, axis=-1)
+    assert 1.99 < lengths.max() <= 2
+    np.testing.assert_allclose(np.quantile(lengths, [0.125, 0.5]), [1, 2 * 0.5 ** (1 / 3)], rtol=0.02)
+    np.testing.assert_allclose(z.mean(axis=0), 0, atol=0.02)
+
+
+def test_the_task_may_come_first():
+    z = draw(WithTask(Box(0.0, 1.0)), [[3.0, 4.0], [5.0, 6.0]], 4)
+    assert z.shape == (2, 4, 2)
+    assert z[:, 0].tolist() == [[3, 4], [5, 6]]
+    assert z[:, 1:].max() < 1
+
+
 def test_simplex_is_uniform():
     z = draw(Simplex(), [0.0, 0.0, 0.0], 50_000)
     assert z.min() >= 0
@@ -344,8 +361,10 @@ def test_own_task_is_the_task():
         ("gaussian:0.1", Gaussian(0.1)),
         ("gaussian:0", Gaussian(0)),
         ("box:-1,1", Box(-1, 1)),
+        ("ball:0.5", Ball(0.5)),
         ("simplex", Simplex()),
         ("task", OwnTask()),
+        ("task+simplex", WithTask(Simplex())),
     ],
 )
 def test_samplers_are_read(text, sampler):
@@ -367,7 +386,7 @@ def test_train_sampler_is_the_training_tasks():
     ],
 )
 def test_bad_samplers_are_refused(text):
-    known = r"gaussian:VARIANCE, box:LOW,HIGH, simplex, points:Z;Z;…, train, task"
+    known = r"gaussian:VARIANCE, box:LOW,HIGH, ball:RADIUS, simplex, points:Z;Z;…, train, task, task\+…"
     with pytest.raises(InputError, match=rf"^The policy distribution '{text}' is not one of {known}\.$"):
         parse_sampler(text, POINTS)
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from usfa.functional import lambda_return, take_actions, watkins_lambda
 from usfa.trajectory import Trajectory, is_seam
 
-__all__ = ["squared_td", "td_errors"]
+__all__ = ["squared_along", "squared_td", "td_errors"]
 
 
 def td_errors(
@@ -46,3 +46,14 @@ def _shift(x_tm1: Tensor) -> Tensor:
 def squared_td(errors: Tensor) -> Tensor:
     """½ Σ_D δ², the mean over T, B and N."""
     return 0.5 * errors.square().sum(dim=-1).mean()
+
+
+def squared_along(errors: Tensor, z: Tensor) -> Tensor:
+    """½ (δ·z/‖z‖)², the mean over T, B and N: the part of the error that changes what a policy does.
+
+    Args:
+        errors: [T, B, N, D].
+        z: [B, N, D]; where it is 0 there is no such part.
+    """
+    along = torch.einsum("tbnd,bnd->tbn", errors, torch.nn.functional.normalize(z, dim=-1))
+    return 0.5 * along.square().mean()

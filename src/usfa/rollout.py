@@ -60,10 +60,10 @@ class Rollout:
         parameters: Parameters,
         w: Tensor,
         z: Tensor,
-        epsilon: float,
+        epsilon: float | NDArray[np.float64],
         rngs: Sequence[np.random.Generator],
     ) -> Collected:
-        """Act ε-greedily on the tasks w [R, B, D] by GPI over the policies z [R, B, N, D]."""
+        """Act ε-greedily, ε or [B], on the tasks w [R, B, D] by GPI over the policies z [R, B, N, D]."""
         act = over_runs(self._agent.act, parameters, self._agent.batches_runs)
         core_state = self.core_state
         frames = np.zeros(self.shape[0], np.int64)
@@ -134,7 +134,7 @@ class Rollout:
 def epsilon_greedy(
     greedy: NDArray[np.int64],
     legal: NDArray[np.bool_],
-    epsilon: float,
+    epsilon: float | NDArray[np.float64],
     rngs: Sequence[np.random.Generator],
 ) -> NDArray[np.int64]:
     """With probability ε a uniformly random legal action instead of the greedy one.
@@ -142,7 +142,7 @@ def epsilon_greedy(
     Args:
         greedy: [R, B].
         legal: [R, B, A].
-        epsilon: ε.
+        epsilon: ε, one for all or [B].
         rngs: one generator per run, so that a run does not depend on its neighbours.
     """
     _, batch, actions = legal.shape

@@ -17,12 +17,14 @@ __all__ = [
     "CANDIDATE_SETS",
     "SPREAD_SETS",
     "TASK_SETS",
+    "Ball",
     "Box",
     "Gaussian",
     "OwnTask",
     "Points",
     "PolicySampler",
     "Simplex",
+    "WithTask",
     "candidate_set",
     "format_task",
     "parse_sampler",
@@ -243,6 +245,18 @@ class Box:
 
 
 @dataclass(frozen=True)
+class Ball:
+    """Uniform over the ball ‖z‖ ≤ radius, whatever the task."""
+
+    radius: float
+
+    def sample(self, w: Array, n: int, rng: np.random.Generator) -> Array:
+        direction = rng.standard_normal((*w.shape[:-1], n, w.shape[-1]))
+        length = self.radius * rng.random((*w.shape[:-1], n, 1)) ** (1 / w.shape[-1])
+        return direction / np.linalg.norm(direction, axis=-1, keepdims=True) * length
+
+
+@dataclass(frozen=True)
 class Points:
     """Point masses, whatever the task: every point once before any comes again, in random order."""
 
@@ -270,11 +284,25 @@ class Simplex:
         return rng.dirichlet(np.ones(w.shape[-1]), (*w.shape[:-1], n))
 
 
-_SAMPLERS = ("gaussian:VARIANCE", "box:LOW,HIGH", "simplex", "points:Z;Z;…", "train", "task")
+@dataclass(frozen=True)
+class WithTask:
+    """The task itself first, then policies from elsewhere: what is acted on is learned as well, with long traces."""
+
+    others: PolicySampler
+
+    def sample(self, w: Array, n: int, rng: np.random.Generator) -> Array:
+        return np.concatenate([w[..., None, :], self.others.sample(w, n - 1, rng)], axis=-2)
+
+
+_SAMPLERS = ("gaussian:VARIANCE", "box:LOW,HIGH", "ball:RADIUS", "simplex", "points:Z;Z;…", "train", "task", "task+…")
 
 
 def parse_sampler(text: str, training_tasks: Array) -> PolicySampler:
-    """D_z from its text: "gaussian:0.1", "box:0,1", "simplex", "points:1,0;0,1", "train" (M) or "task" (z = w)."""
+    """D_z from its text: "gaussian:0.1", "box:0,1", "ball:1", "simplex", "points:1,0;0,1", "train" (M), "task" (z = w),
+    or "task+simplex" and the like.
+    """
+    if text.startswith("task+"):
+        return WithTask(parse_sampler(text.removeprefix("task+"), training_tasks))
     kind, _, arguments = text.partition(":")
     if kind == "points":
         return Points(parse_tasks(arguments, training_tasks.shape[1]))
@@ -287,6 +315,8 @@ def parse_sampler(text: str, training_tasks: Array) -> PolicySampler:
             return Gaussian(variance)
         case "box", [low, high] if -np.inf < low < high < np.inf:
             return Box(low, high)
+        case "ball", [radius] if 0 < radius < np.inf:
+            return Ball(radius)
         case "simplex", []:
             return Simplex()
         case "train", []:

@@ -38,6 +38,27 @@ def test_vectors_stay_as_they_are():
     assert spec.encode(np.zeros((5, 3))).shape == (5, 3)
 
 
+def test_vectors_are_scaled_by_their_bounds():
+    low, high = [-1.2, -0.07, -np.inf, 0, -1e30], [0.6, 0.07, 5, np.inf, 1e30]
+    space = gym.spaces.Box(np.array(low, np.float32), np.array(high, np.float32))
+    spec = ObservationSpec.of(space)
+    assert spec.describe() == "vector of 5: layers, scaled by its bounds"
+    assert spec.encode([-1.2, 0.07, 3, 4, 5]).tolist() == pytest.approx([-1, 1, 3, 4, 5])
+    assert spec.encode([[-0.3, -0.07, 0, 0, 0]]).tolist() == [pytest.approx([0, -1, 0, 0, 0], abs=1e-6)]
+
+
+def test_few_whole_numbers_become_one_hot_and_many_stay_amounts():
+    spec = ObservationSpec.of(gym.spaces.Box(np.array([0, -1], np.int32), np.array([2, 1], np.int32), dtype=np.int32))
+    assert spec.describe() == "2 whole numbers with 9 combinations: one-hot"
+    assert spec.encode(np.array([2, -1])).tolist() == np.eye(9)[6].tolist()
+    assert spec.encode(np.array([[0, 0], [1, 1]])).argmax(axis=-1).tolist() == [1, 5]
+    with pytest.raises(InputError, match=r"^The observation \[3 0\] is not a state"):
+        spec.encode(np.array([3, 0]))
+    assert ObservationSpec.of(gym.spaces.Box(0, 511, (2,), np.int64)).shape == (1024,)
+    many = ObservationSpec.of(gym.spaces.Box(0, 512, (2,), np.int64))
+    assert many.encode(np.array([0, 512])).tolist() == [-1, 1]
+
+
 def test_encoding_copies():
     spec, observation = ObservationSpec((2,)), np.zeros(2, np.float32)
     encoded = spec.encode(observation)
@@ -88,7 +109,7 @@ def test_the_cure_for_dictionaries_works():
 
     env = gym.wrappers.FlattenObservation(Both())
     spec = ObservationSpec.of(env.observation_space)
-    assert spec.encode(env.reset()[0]).tolist() == [0, 0, 1, 5, 7]
+    assert spec.encode(env.reset()[0]).tolist() == pytest.approx([-1, -1, 1, 5 / 9, 7 / 9])
 
 
 def test_images_stay_bytes():
@@ -124,13 +145,21 @@ def test_buffers_have_the_type_of_what_they_hold():
 
 
 def test_whole_numbers_become_one_hot_one_after_the_other():
-    spec = ObservationSpec.of(gym.spaces.MultiDiscrete([2, 3, 4]))
-    assert spec == ObservationSpec((9,), given=(3,), counts=(2, 3, 4), starts=(0, 0, 0))
-    assert spec.encode([1, 0, 3]).tolist() == [0, 1, 1, 0, 0, 0, 0, 0, 1]
-    batch = spec.encode(np.array([[[0, 0, 0], [1, 2, 3]]]))
-    assert batch.shape == (1, 2, 9)
+    spec = ObservationSpec.of(gym.spaces.MultiDiscrete([2, 3, 4, 2]))
+    assert spec == ObservationSpec((11,), given=(4,), counts=(2, 3, 4, 2), starts=(0, 0, 0, 0))
+    assert spec.encode([1, 0, 3, 0]).tolist() == [0, 1, 1, 0, 0, 0, 0, 0, 1, 1, 0]
+    batch = spec.encode(np.array([[[0, 0, 0, 0], [1, 2, 3, 1]]]))
+    assert batch.shape == (1, 2, 11)
     assert batch.dtype == np.float32
-    assert (batch.sum(axis=-1) == 3).all()
+    assert (batch.sum(axis=-1) == 4).all()
+
+
+def test_places_of_a_small_grid_have_an_entry_each():
+    spec = ObservationSpec.of(gym.spaces.MultiDiscrete([2, 3, 4]))
+    assert spec == ObservationSpec((24,), given=(3,), counts=(2, 3, 4), starts=(0, 0, 0), joint=True)
+    every = np.array(list(np.ndindex(2, 3, 4)))
+    assert np.array_equal(spec.encode(every), np.eye(24))
+    assert ObservationSpec.of(gym.spaces.MultiDiscrete([40, 40])).shape == (80,)
 
 
 def test_whole_numbers_in_a_grid_that_start_anywhere():
@@ -143,7 +172,7 @@ def test_whole_numbers_in_a_grid_that_start_anywhere():
         assert spec.encode(space.sample()).sum() == 4
 
 
-@pytest.mark.parametrize("shape", [3, (2, 3)])
+@pytest.mark.parametrize("shape", [4, (2, 3)])
 def test_yes_and_no_are_numbers_too(shape):
     space = gym.spaces.MultiBinary(shape)
     spec = ObservationSpec.of(space)
@@ -221,7 +250,7 @@ def test_axes_are_moved_and_not_mixed_up():
         (gym.spaces.Box(-1, 1, (3, 4)), "vector of 12, given as 3×4: layers"),
         (gym.spaces.Box(-1, 1, ()), "vector of 1: layers"),
         (gym.spaces.Discrete(10), "table of 10 states: one-hot"),
-        (gym.spaces.MultiDiscrete([2, 3]), "2 whole numbers with 5 values in all: one-hot"),
+        (gym.spaces.MultiDiscrete([2, 3]), "2 whole numbers with 6 combinations: one-hot"),
         (gym.spaces.MultiBinary(8), "8 whole numbers with 16 values in all: one-hot"),
         (gym.spaces.Box(0, 255, (84, 84, 3), np.uint8), "image 84×84×3: convolutions"),
         (gym.spaces.Box(0, 255, (3, 84, 84), np.uint8), "image 84×84×3, given as 3×84×84: convolutions"),

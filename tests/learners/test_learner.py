@@ -29,6 +29,7 @@ CONFIGS = {
         ALGORITHM_1, environments=4, tasks="fixed", trajectory_length=2, updates_per_round=2, clip=0.1
     ),
     "target network": replace(ALGORITHM_1, target_every=4),
+    "average": replace(ALGORITHM_1, average=0.1, tasks="simplex", policies="task+box:0,1"),
 }
 RECURRENT = NetworkConfig(memory=8, trunk=(16,), embedding=(8, 8), head=(16,), normalise=True)
 
@@ -256,6 +257,11 @@ def test_parameters_that_are_not_finite_are_not_worth_keeping(bad):
         ({"clip": 0.0}, "clip is 0.0; expected a positive number, or None."),
         ({"clip": float("nan")}, "clip is nan; expected a positive number, or None."),
         ({"target_every": 0}, "target_every is 0; expected at least 1, or None."),
+        ({"average": 0.0}, "average is 0.0; expected above 0, at most 1, and no target_every beside it."),
+        (
+            {"average": 0.1, "target_every": 9},
+            "average is 0.1; expected above 0, at most 1, and no target_every beside it.",
+        ),
     ],
 )
 def test_settings_that_cannot_be(setting, sentence):
@@ -303,6 +309,17 @@ def test_other_tasks_are_drawn_for_every_trajectory(monkeypatch):
     assert set(first.flatten().tolist()) == {0.0, 1.0}
     assert ((first.mean(dim=0) - 0.5).abs() < 5 * 0.5 / 200**0.5).all()
     assert len(np.unique(first.flatten(1).T.numpy(), axis=0)) == 4  # every environment by itself
+
+
+def test_tasks_of_a_distribution_are_drawn_for_every_trajectory(monkeypatch):
+    config = replace(ALGORITHM_1, environments=2, tasks="simplex", policies="task+simplex")
+    learner = learner_for(Trip, np.eye(2), config, (0, 1))
+    found = collected(learner, monkeypatch)
+    steps(learner, 20)
+    w = torch.stack([trajectory.w for trajectory, _ in found])  # [20, R, B, D]
+    torch.testing.assert_close(w.sum(dim=-1), torch.ones(20, 2, 2))
+    assert len(torch.unique(w[..., 0])) == 80
+    assert all(torch.equal(z[:, :, 0], trajectory.w) for trajectory, z in found)
 
 
 @pytest.mark.parametrize("environments", [1, 2, 4, 5])
@@ -377,6 +394,19 @@ def test_a_target_network_is_renewed_every_few_updates():
             expected = {name: x.detach().clone() for name, x in learner.parameters.items()}
         assert learner.older.keys() == expected.keys()
         assert all(torch.equal(x, expected[name]) for name, x in learner.older.items())
+
+
+def test_the_average_follows_every_update_and_is_what_is_kept():
+    learner = trip_learner(replace(ALGORITHM_1, average=0.25))
+    expected = {name: x.detach().clone() for name, x in learner.parameters.items()}
+    for _ in range(5):
+        learner.step()
+        expected = {name: 0.75 * x + 0.25 * learner.parameters[name].detach() for name, x in expected.items()}
+    assert learner.best_parameters is learner.older
+    for name, x in expected.items():
+        torch.testing.assert_close(learner.best_parameters[name], x)
+    plain = trip_learner(ALGORITHM_1)
+    assert plain.best_parameters is plain.parameters
 
 
 def test_renewing_after_every_update_is_no_target_network():

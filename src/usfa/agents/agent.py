@@ -109,6 +109,7 @@ class Agent(Actor):
         z: Tensor,
         lambda_: float,
         older: Parameters | None = None,
+        along: float = 0.0,
     ) -> Tensor:
         """The temporal-difference loss of all policies z [B, N, D] on one trajectory, a scalar.
 
@@ -118,6 +119,7 @@ class Agent(Actor):
             z: [B, N, D].
             lambda_: λ of Watkins' Q(λ).
             older: weights of a target network to bootstrap from; None bootstraps from `parameters`.
+            along: how much the error along z counts besides; a value has no other direction.
         """
 
     def _values_and_targets(

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from usfa.agents.agent import Agent, AgentSpec
 from usfa.functional import policy_actions, q_values
-from usfa.losses import squared_td, td_errors
+from usfa.losses import squared_along, squared_td, td_errors
 from usfa.networks import Parameters
 from usfa.trajectory import CoreState, Present, Trajectory
 
@@ -35,6 +35,7 @@ class UsfaAgent(Agent):
         z: Tensor,
         lambda_: float,
         older: Parameters | None = None,
+        along: float = 0.0,
     ) -> Tensor:
         """[φ + γ ψ(s',a',z) - ψ(s,a,z)]² with a' = argmax_b ψ(s',b,z)·z: Algorithm 1, lines 9-11.
 
@@ -42,4 +43,5 @@ class UsfaAgent(Agent):
         """
         psi, targets = self._values_and_targets(parameters, trajectory, z, older)
         greedy = policy_actions(targets, z, trajectory.legal)
-        return squared_td(td_errors(psi, targets, greedy, trajectory.phi[:, :, None], trajectory, lambda_))
+        errors = td_errors(psi, targets, greedy, trajectory.phi[:, :, None], trajectory, lambda_)
+        return squared_td(errors) + (along * squared_along(errors, z) if along else 0.0)

@@ -36,6 +36,7 @@ class UvfaAgent(Agent):
         z: Tensor,
         lambda_: float,
         older: Parameters | None = None,
+        along: float = 0.0,
     ) -> Tensor:
         """[φ·z + γ max_b Q(s',b,z) - Q(s,a,z)]²: ordinary Q(λ) for every task z."""
         q, targets = self._values_and_targets(parameters, trajectory, z, older)

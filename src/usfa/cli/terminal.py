@@ -17,7 +17,7 @@ from usfa.errors import InputError
 from usfa.experiments.report import format_cell
 from usfa.experiments.run_directory import OnExisting
 
-__all__ = ["Output", "parse", "print_next", "progress_console", "table_of"]
+__all__ = ["Output", "parse", "parse_some", "print_next", "progress_console", "table_of"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,12 @@ class Output:
 
 def parse(command: Any, program: str, words: list[str], default: Any = None) -> Any:
     return tyro.cli(command, prog=f"usfa {program}", args=words, default=default, description=command.__doc__)
+
+
+def parse_some(command: Any, words: list[str]) -> Any:
+    """What a command understands of the words; the others, and calls for help, are left to who comes next."""
+    asked = [word for word in words if word not in {"-h", "--help"}]
+    return tyro.cli(command, args=asked, return_unknown_args=True)[0]
 
 
 def progress_console() -> Console:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
@@ -11,13 +13,13 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from usfa.cli.terminal import Output, parse, print_next, progress_console, table_of
+from usfa.cli.terminal import Output, parse, parse_some, print_next, progress_console, table_of
 from usfa.cluster import ClusterConfig, read_account
-from usfa.environments import check_trusted
+from usfa.environments import ENVIRONMENTS, check_trusted
 from usfa.environments.room.scale import is_standard_room, read_yardstick
 from usfa.errors import InputError
 from usfa.evaluation import read_scores, summarise
-from usfa.experiments import PRESETS, TrainConfig, preset, train
+from usfa.experiments import PRESETS, TrainConfig, preset, settings_for, train
 from usfa.experiments.room_tables import ROOM_TITLE, final_table, summary_of
 from usfa.experiments.run_directory import RunDirectory, read_config
 
@@ -28,10 +30,13 @@ __all__ = ["Train", "run"]
 class Train:
     """Train an agent with several seeds at once, freeze snapshots, score them.
 
-    The first word is a preset (see `usfa list`) or the config.json of an earlier run; every setting can be changed.
+    The first word is a preset (see `usfa list`), an environment, which gets settings by what it shows, or the
+    config.json of an earlier run; every setting can be changed.
 
     Examples:
       usfa train trip-usfa
+      usfa train minecart-v0 --learner.gamma 0.98
+      usfa train --env own_environment:Garden --learner.policies ball:1 --learner.tasks ball:1
       usfa train trip-usfa --seeds 0 1 2 --learner.epsilon 0.3 --out runs/greedier
       usfa train room-laptop --frames 500000
       usfa train trip-usfa --resume
@@ -61,11 +66,21 @@ class Train:
         )
 
 
+@dataclass(frozen=True)
+class _Where:
+    """What has to be known of an environment before its settings can be chosen."""
+
+    environment_arguments: Mapping[str, bool | int | float | str] = field(default_factory=dict)
+    phi: str = "reward"
+
+
 def run(words: list[str]) -> None:
+    if words[:1] == ["--env"]:
+        words = words[1:]
     if not words or words[0].startswith("-"):
         print(Train.__doc__)
         if not words or words[0] not in {"-h", "--help"}:
-            raise InputError(f"A preset is missing; expected one of {', '.join(PRESETS)}.")
+            raise InputError(f"A preset is missing; expected one of {', '.join(PRESETS)}, or an environment.")
         print(f"Presets: {', '.join(PRESETS)}. `usfa train PRESET --help` shows every setting.")
         return
     name, *rest = words
@@ -73,6 +88,10 @@ def run(words: list[str]) -> None:
     if name.endswith(".json"):
         config, name = read_config(Path(name), TrainConfig), Path(name).resolve().parent.name
         check_trusted(config.environment, trust, config.phi)
+    elif name in ENVIRONMENTS or re.search(r":|-v\d+$", name):
+        where = parse_some(_Where, rest)
+        config = settings_for(name, where.environment_arguments, where.phi)
+        name = re.sub(r"[:/]", "-", name)
     else:
         config = preset(name)
     command = parse(Train, f"train {name}", rest, Train(config))

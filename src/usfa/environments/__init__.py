@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from usfa.environments.batch import Batch, Environment, EnvironmentBatch, Step
-from usfa.environments.registry import ENVIRONMENTS, EnvironmentSource, check_trusted, make, source
+from usfa.environments.registry import ENVIRONMENTS, EnvironmentSource, check_trusted, make, register, source
 from usfa.environments.spaces import ObservationSpec, action_count, feature_count
 from usfa.environments.vector_reward import Phi, PhiSource, VectorReward
 
@@ -44,6 +44,7 @@ __all__ = [
     "feature_count",
     "make",
     "one_state_mdp",
+    "register",
     "source",
     "trip_mdp",
 ]

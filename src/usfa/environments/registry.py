@@ -22,7 +22,7 @@ from usfa.environments.importing import import_module
 from usfa.environments.vector_reward import PhiSource, with_phi
 from usfa.errors import InputError, told, unknown_name
 
-__all__ = ["ENVIRONMENTS", "EnvironmentSource", "check_trusted", "make", "source"]
+__all__ = ["ENVIRONMENTS", "EnvironmentSource", "check_trusted", "make", "register", "source"]
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,16 @@ ENVIRONMENTS: dict[str, _Entry] = {
     ),
 }
 """The environments that come with the library, by the name that the command line uses."""
+
+
+_REGISTERED: dict[str, Callable[..., Environment]] = {}
+
+
+def register(name: str, environment: Callable[..., Environment] | Environment) -> None:
+    """Give a name to a class, a function or an instance, which is copied: for configurations, in this process."""
+    if ":" in name or name in ENVIRONMENTS:
+        raise InputError(f"The environment cannot be registered as {name!r}; expected a new name without a colon.")
+    _REGISTERED[name] = partial(_copy, environment) if isinstance(environment, gym.Env) else environment
 
 
 @dataclass(frozen=True)
@@ -111,8 +121,9 @@ def make(name: str, /, phi: PhiSource = "reward", **arguments: Any) -> Environme
     """An environment by name.
 
     Args:
-        name: one of ours ("trip"); an id of Gymnasium or MO-Gymnasium ("minecart-v0"), if need be with the module that
-            registers it ("own_module:Own-v0"); or a class of your own ("own_module:Own"). Modules are imported.
+        name: one of ours ("trip"), or of yours, see :func:`register`; an id of Gymnasium or MO-Gymnasium
+            ("minecart-v0"), if need be with the module that registers it ("own_module:Own-v0"); or a class of your own
+            ("own_module:Own"). Modules are imported.
         phi: where φ comes from: "reward", "info", "module:function" or a function, see :class:`VectorReward`.
         arguments: of the environment.
     """
@@ -122,6 +133,8 @@ def make(name: str, /, phi: PhiSource = "reward", **arguments: Any) -> Environme
 def _creator(name: str) -> Callable[..., Environment]:
     if name in ENVIRONMENTS:
         return ENVIRONMENTS[name].create
+    if name in _REGISTERED:
+        return _REGISTERED[name]
     if ":" in name:
         return _from_module(name)
     if name not in gym.registry:

@@ -23,9 +23,10 @@ class ObservationSpec:
     | space                                  | encoded                                                    |
     |----------------------------------------|------------------------------------------------------------|
     | Discrete                               | one-hot, [states]                                          |
-    | MultiDiscrete, MultiBinary             | one-hot per entry, one after the other, [sum of counts]    |
+    | MultiDiscrete, MultiBinary, and a Box  | two or three with few combinations: one-hot, a place for   |
+    | of whole numbers with few values       | each; else one-hot per entry, [sum of counts]              |
     | Box of bytes 0..255 with 2 to 4 axes   | image [H, W, C]; see :meth:`_image`                        |
-    | any other Box                          | float32, flattened, [F]                                    |
+    | any other Box                          | float32, flattened, [F]; bounded entries scaled to -1..1   |
 
     It is saved with every agent, so that a loaded agent reads observations as the trained one did.
     """
@@ -36,6 +37,9 @@ class ObservationSpec:
     given: tuple[int, ...] | None = None  # the shape in which the environment gives it, if it is another one
     counts: tuple[int, ...] = ()  # the values that each entry may have; empty but for several whole numbers
     starts: tuple[int, ...] = ()  # the first of them
+    joint: bool = False  # every combination of them has a place of its own
+    centre: tuple[float, ...] = ()  # of the bounds of each entry of a vector, which is scaled to -1..1
+    reach: tuple[float, ...] = ()  # from the centre to the bounds
 
     @classmethod
     def of(cls, space: gym.Space[Any]) -> ObservationSpec:
@@ -49,9 +53,10 @@ class ObservationSpec:
                 return cls._entries(space.shape, np.full(space.shape, 2), np.zeros(space.shape, np.int64))
             case gym.spaces.Box() if _is_image(space):
                 return cls._image(space.shape)
+            case gym.spaces.Box() if _is_small_table(space):
+                return cls._entries(space.shape, space.high.astype(np.int64) - space.low + 1, space.low)
             case gym.spaces.Box() if math.prod(space.shape):
-                flat = (math.prod(space.shape),)
-                return cls(flat, given=None if space.shape == flat else space.shape)
+                return cls._vector(space)
             case gym.spaces.Dict() | gym.spaces.Tuple():
                 raise InputError(
                     f"Observations of {space} are not supported; wrap the environment in "
@@ -64,7 +69,21 @@ class ObservationSpec:
     @classmethod
     def _entries(cls, shape: tuple[int, ...], counts: NDArray[Any], starts: NDArray[Any]) -> ObservationSpec:
         values = tuple(counts.reshape(-1).tolist())
-        return cls((sum(values),), given=shape, counts=values, starts=tuple(starts.reshape(-1).tolist()))
+        joint = len(values) in (2, 3) and math.prod(values) <= _MOST_VALUES  # a place in a grid
+        size = math.prod(values) if joint else sum(values)
+        return cls((size,), given=shape, counts=values, starts=tuple(starts.reshape(-1).tolist()), joint=joint)
+
+    @classmethod
+    def _vector(cls, space: gym.spaces.Box) -> ObservationSpec:
+        flat = (math.prod(space.shape),)
+        low, high = space.low.reshape(-1).astype(np.float64), space.high.reshape(-1).astype(np.float64)
+        bounded = (abs(low) < _BOUNDLESS) & (abs(high) < _BOUNDLESS) & (low < high)
+        low, high = np.where(bounded, low, -1.0), np.where(bounded, high, 1.0)
+        centre, reach = (low + high) / 2, (high - low) / 2
+        given = None if space.shape == flat else space.shape
+        if not centre.any() and (reach == 1).all():
+            return cls(flat, given=given)
+        return cls(flat, given=given, centre=tuple(centre.tolist()), reach=tuple(reach.tolist()))
 
     @classmethod
     def _image(cls, given: tuple[int, ...]) -> ObservationSpec:
@@ -96,9 +115,11 @@ class ObservationSpec:
             return f"image {_times(self.shape)}{given}: convolutions"
         if self.states:
             return f"table of {self.states} states: one-hot"
+        if self.joint:
+            return f"{len(self.counts)} whole numbers with {self.shape[0]} combinations: one-hot"
         if self.counts:
             return f"{len(self.counts)} whole numbers with {sum(self.counts)} values in all: one-hot"
-        return f"vector of {self.shape[0]}{given}: layers"
+        return f"vector of {self.shape[0]}{given}: layers{', scaled by its bounds' if self.centre else ''}"
 
     def encode(self, observation: object) -> NDArray[Any]:
         """One observation or a batch of them: [..., *shape], always a copy."""
@@ -110,10 +131,12 @@ class ObservationSpec:
         if values.shape != (*batch, *given):
             raise InputError(f"The observation has shape {values.shape}; expected {given}.")
         if self.counts:
-            return _one_hot(values.reshape(*batch, -1), self.counts, self.starts)
+            hot = _one_hot(values.reshape(*batch, -1), self.counts, self.starts)
+            return _combined(hot, self.counts) if self.joint else hot
         if self.is_image:
             return self._encode_image(values, batch)
-        return values.reshape(*batch, *self.shape).astype(np.float32)
+        flat = values.reshape(*batch, *self.shape)
+        return ((flat - self.centre) / self.reach if self.centre else flat).astype(np.float32)
 
     def _encode_image(self, values: NDArray[Any], batch: tuple[int, ...]) -> NDArray[np.uint8]:
         if values.dtype != np.uint8:
@@ -123,6 +146,17 @@ class ObservationSpec:
         elif self.given is not None and len(self.given) == 4:
             values = np.moveaxis(values, -4, -2)
         return np.array(values.reshape(*batch, *self.shape), order="C")
+
+
+_BOUNDLESS = 1e6  # bounds from here on say nothing about the size of what is seen
+_MOST_VALUES = 1024  # of the whole numbers of an observation, or combinations of them, that get places of their own
+
+
+def _is_small_table(space: gym.spaces.Box) -> bool:
+    """Whole numbers that are rather names, such as rows and columns; many values are rather amounts."""
+    if not np.issubdtype(space.dtype, np.integer) or not math.prod(space.shape):
+        return False
+    return bool((space.high.astype(np.float64) - space.low + 1).sum() <= _MOST_VALUES)
 
 
 def _is_image(space: gym.spaces.Box) -> bool:
@@ -143,6 +177,15 @@ def _one_hot(values: NDArray[Any], counts: tuple[int, ...], starts: tuple[int, .
         shown = values[..., 0] if len(counts) == 1 else values
         raise InputError(f"The observation {shown} is not a state; {_expected(counts, starts)}.")
     return hot.astype(np.float32)
+
+
+def _combined(hot: NDArray[np.float32], counts: tuple[int, ...]) -> NDArray[np.float32]:
+    """One-hot per entry [..., sum of counts] -> one-hot of the combination [..., product of counts]."""
+    parts = np.split(hot, np.cumsum(counts)[:-1], axis=-1)
+    joined = parts[0]
+    for part in parts[1:]:
+        joined = (joined[..., :, None] * part[..., None, :]).reshape(*hot.shape[:-1], -1)
+    return joined
 
 
 @lru_cache

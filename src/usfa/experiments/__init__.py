@@ -4,6 +4,7 @@ from usfa.experiments.config import EvaluationConfig, TrainConfig
 from usfa.experiments.library import SHIPPED_AGENTS, load
 from usfa.experiments.presets import PRESETS, preset
 from usfa.experiments.run_directory import RunDirectory
+from usfa.experiments.settings import settings_for
 from usfa.experiments.training import build_agent, train
 
 __all__ = [
@@ -15,5 +16,6 @@ __all__ = [
     "build_agent",
     "load",
     "preset",
+    "settings_for",
     "train",
 ]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from usfa.agents import AgentKind
 from usfa.environments import EnvironmentSource, source
 from usfa.errors import InputError
-from usfa.learners import LearnerConfig, check_environments
+from usfa.learners import TASKS_OF_M, LearnerConfig, check_environments
 from usfa.networks import NetworkConfig
 from usfa.tasks import parse_sampler, parse_tasks
 
@@ -85,6 +85,8 @@ class TrainConfig:
         parse_sampler(self.learner.policies, self.tasks)
         if "phi" in self.environment_arguments:
             raise InputError("environment_arguments has an entry phi; expected it as phi itself.")
+        if self.learner.tasks not in TASKS_OF_M:
+            parse_sampler(self.learner.tasks, self.tasks)
         check_environments(self.learner, self.tasks)
 
     @property

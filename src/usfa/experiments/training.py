@@ -75,7 +75,7 @@ def _train(
     learner = _learn(config, agent, run, console, name, cluster)
     with progress_bar(f"{name}: scoring snapshots", len(config.milestones), "snapshots", console) as bar:
         scores = score_snapshots(config, agent, run, name, bar)
-    parameters = {key: x.detach() for key, x in learner.parameters.items()}
+    parameters = {key: x.detach() for key, x in learner.best_parameters.items()}
     save_agent(run.agent, _agent_file(config, agent, scores, cluster), parameters)
     write_table(run.scores, scores)
 

@@ -33,7 +33,7 @@ class Behaviour:
         device: torch.device | None = None,
     ) -> None:
         """`seeds` are those of the environments, a sequence for every run."""
-        self._config = config
+        self._epsilons = config.epsilons
         self._device = device or torch.device("cpu")
         self._draws = Draws(config, training_tasks, self._device)
         batch = environments.batch([seed for run in seeds for seed in run], config.gamma)
@@ -46,4 +46,4 @@ class Behaviour:
         w = self._draws.tasks(rngs)  # line 3
         z = self._draws.policies(w, rngs)  # lines 4-5
         with autocast(self._device, precision):
-            return self.rollout.collect(parameters, w, z, self._config.epsilon, rngs), z  # lines 6-8
+            return self.rollout.collect(parameters, w, z, self._epsilons, rngs), z  # lines 6-8

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from usfa.learners.config import LearnerConfig, check_environments
+from usfa.learners.config import TASKS_OF_M, LearnerConfig, check_environments
 from usfa.tasks import parse_sampler
 
 __all__ = ["Draws"]
@@ -23,16 +23,20 @@ class Draws:
         self._config = config
         self._training_tasks = training_tasks
         self._sampler = parse_sampler(config.policies, training_tasks)
+        self._task_sampler = None if config.tasks in TASKS_OF_M else parse_sampler(config.tasks, training_tasks)
         self._device = device
 
     def tasks(self, rngs: Sequence[np.random.Generator]) -> Tensor:
-        """w of every environment, [R, B, D]: uniformly from M, or M in turn."""
+        """w of every environment, [R, B, D]: uniformly from M, or M in turn, or from a distribution."""
         count, size = len(self._training_tasks), self._config.environments
         if self._config.tasks == "fixed":
             chosen = [np.arange(size) % count] * len(rngs)
         else:
             chosen = [rng.integers(count, size=size) for rng in rngs]
-        return self._tensor(self._training_tasks[np.stack(chosen)])
+        w = self._training_tasks[np.stack(chosen)]
+        if self._task_sampler is not None:
+            w = np.stack([self._task_sampler.sample(w[run], 1, rng)[:, 0] for run, rng in enumerate(rngs)])
+        return self._tensor(w)
 
     def policies(self, w: Tensor, rngs: Sequence[np.random.Generator]) -> Tensor:
         """z_1..z_n from D_z(·|w), [R, B, N, D]."""

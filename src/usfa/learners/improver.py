@@ -60,7 +60,7 @@ class Improver(ABC):
         self.rngs = [stream.behaviour for stream in streams]
         self.parameters = stack_runs([agent.initial_parameters(stream.weights) for stream in streams])
         self.parameters = {name: x.to(self.device).requires_grad_() for name, x in self.parameters.items()}
-        self.older = {} if config.target_every is None else _copy(self.parameters)
+        self.older = {} if config.target_every is None and config.average is None else _copy(self.parameters)
         self.adam = Adam(self.parameters)
         self.replay = Replay(config.replay_capacity)
         self.frames = np.zeros(len(self.seeds), np.int64)
@@ -121,16 +121,32 @@ class Improver(ABC):
         gradient = flatten(torch.autograd.grad(loss.sum(), list(self.parameters.values())))
         length = clip(gradient, self.config.clip)
         self.adam.step(self.parameters, gradient, self._learning_rates())
-        if self.config.target_every is not None and self.updates % self.config.target_every == 0:
-            self.older = _copy(self.parameters)
+        self._renew_older()
         return loss.detach(), length
 
+    @torch.no_grad()
+    def _renew_older(self) -> None:
+        if self.config.average is not None:
+            share = self._per_run(np.where(self.progress < self.config.budget, self.config.average, 0.0))
+            for name, x in self.older.items():
+                x.lerp_(self.parameters[name], share.view(-1, *[1] * (x.dim() - 1)))
+        elif self.config.target_every is not None and self.updates % self.config.target_every == 0:
+            self.older = _copy(self.parameters)
+
+    @property
+    def best_parameters(self) -> Parameters:
+        """What to act with when learning is over: the average if there is one."""
+        return self.older if self.config.average is not None else self.parameters
+
     def _loss_of_one_run(self, parameters: Parameters, trajectory: Trajectory, z: Tensor, older: Parameters) -> Tensor:
-        return self.agent.loss(parameters, trajectory, z, self.config.lambda_, older or None)
+        return self.agent.loss(parameters, trajectory, z, self.config.lambda_, older or None, self.config.along_z)
 
     def _learning_rates(self) -> Tensor:
         remaining = np.clip(1 - self.progress / self.config.budget, 0, 1)
-        return torch.from_numpy(self.config.learning_rate * remaining).float().to(self.device)
+        return self._per_run(self.config.learning_rate * remaining)
+
+    def _per_run(self, values: NDArray[np.float64]) -> Tensor:
+        return torch.from_numpy(values).float().to(self.device)
 
     def _check(self, losses: NDArray[np.float32]) -> None:
         for seed, loss in zip(self.seeds, losses.tolist(), strict=True):

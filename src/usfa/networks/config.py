@@ -31,11 +31,15 @@ class NetworkConfig:
     """How f(h) and g(z) meet. The paper concatenates them and says that an inner product does as well."""
     normalise: bool = False
     """Layer normalisation of the convolved image and of f(h)."""
+    scale: float = 1.0
+    """What the outputs are multiplied by: about the size of a return, which a network would take long to grow to."""
 
     def __post_init__(self) -> None:
         for name, sizes in {"trunk": self.trunk, "embedding": self.embedding, "head": self.head}.items():
             if not sizes or min(sizes) < 1:
                 raise InputError(f"network.{name} is {sizes}; expected one or more widths of at least 1.")
+        if not 0 < self.scale < float("inf"):
+            raise InputError(f"network.scale is {self.scale}; expected a positive number.")
         if self.memory < 0:
             raise InputError(f"network.memory is {self.memory}; expected 0 or more units.")
         for layer in self.convolutions:

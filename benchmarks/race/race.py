@@ -1,0 +1,184 @@
+"""usfa against GPI-LS and Envelope of morl-baselines: expected utility over wall time and over environment steps.
+
+    python benchmarks/race/race.py [--environments minecart-v0] [--algorithms usfa gpi-ls] [--seeds 0 1 2] [--scale 1]
+
+Every racer is a process of its own with one thread. Each writes its table when it is done, and what is there is not
+raced again: after an interruption the same command goes on. Scoring, the same code for all, does not count as time.
+morl-baselines gets a virtual environment of its own, .venv-morl, because it wants another Gymnasium.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import subprocess
+import sys
+import venv
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from racing import Contest
+
+from usfa.environments import make
+from usfa.evaluation import bootstrap_interval, environment_front
+from usfa.experiments.report import markdown_table
+from usfa.figures.style import save, styled
+from usfa.functional import best_utility
+from usfa.tasks import spread_over_simplex
+
+HERE = Path(__file__).parent
+MORL = "morl-baselines==1.3.0"
+ALGORITHMS = {"usfa": "#0072B2", "gpi-ls": "#D55E00", "envelope": "#009E73"}
+MINUTE = 60.0
+
+
+def contest(environment: str, features: int, gamma: float, minutes: float, episodes: int, **settings: Any) -> Contest:
+    preferences = spread_over_simplex(100, features).tolist()
+    step_limit = settings.pop("step_limit", 1000)
+    return Contest(environment, settings, gamma, preferences, minutes * MINUTE, 10, episodes, step_limit)
+
+
+CONTESTS = {
+    "deep-sea-treasure-v0": contest("deep-sea-treasure-v0", 2, 0.99, 3, 1, step_limit=100),
+    "four-room-v0": contest("four-room-v0", 3, 0.95, 3, 1, step_limit=200),
+    "fruit-tree-v0": contest("fruit-tree-v0", 6, 0.99, 3, 1, depth=5),
+    "minecart-v0": contest("minecart-v0", 3, 0.98, 10, 5),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--environments", nargs="+", choices=CONTESTS, default=list(CONTESTS))
+    parser.add_argument("--algorithms", nargs="+", choices=ALGORITHMS, default=list(ALGORITHMS))
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--scale", type=float, default=1.0, help="of all times, for trials")
+    parser.add_argument("--cores", type=int, default=1, help="racers at a time, one core each")
+    parser.add_argument("--out", type=Path, default=Path("docs/results/race"))
+    words = parser.parse_args()
+    (words.out / "runs").mkdir(parents=True, exist_ok=True)
+    python = {"usfa": Path(sys.executable)}
+    if set(words.algorithms) - {"usfa"}:
+        python |= dict.fromkeys(set(ALGORITHMS) - {"usfa"}, morl_environment())
+    each = itertools.product(words.environments, words.algorithms, words.seeds)
+    races = [Race(*one, words.out, words.scale) for one in each]
+    with ThreadPoolExecutor(words.cores) as pool:
+        list(pool.map(lambda race: race.run(python[race.algorithm]), races))
+    report(words.out)
+
+
+def morl_environment() -> Path:
+    """The Python of morl-baselines' own virtual environment, made if it is not there."""
+    place = Path(".venv-morl")
+    python = place / "bin" / "python"
+    if not (place / ".installed").exists():
+        venv.create(place, with_pip=True)
+        torch = next(line for line in Path("constraints.txt").read_text().splitlines() if line.startswith("torch=="))
+        for package in (torch, MORL):
+            subprocess.run([python, "-m", "pip", "install", "--quiet", package], check=True)
+        (place / ".installed").touch()
+    return python
+
+
+@dataclass(frozen=True)
+class Race:
+    """One racer with one seed."""
+
+    environment: str
+    algorithm: str
+    seed: int
+    out: Path
+    scale: float
+
+    def run(self, python: Path) -> None:
+        table = self.out / "runs" / f"{self.environment}-{self.algorithm}-{self.seed}.csv"
+        if table.exists():
+            return
+        given = CONTESTS[self.environment]
+        seconds = given.seconds * self.scale
+        description = table.with_suffix(".json")
+        description.write_text(json.dumps(asdict(given) | {"seconds": seconds}))
+        script = HERE / ("run_usfa.py" if self.algorithm == "usfa" else "run_morl.py")
+        one_thread = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+        print(f"{self.environment}, {self.algorithm}, seed {self.seed}: {seconds:.0f} s of training", flush=True)
+        command = [str(x) for x in (python, "-W", "ignore", script, description, self.algorithm, self.seed, table)]
+        subprocess.run(command, check=True, env=os.environ | one_thread, stdout=subprocess.DEVNULL)
+        description.unlink()
+
+
+# --- from tables to a table and a figure ---
+
+
+def report(out: Path) -> None:
+    curves = pd.concat([pd.read_csv(path) for path in sorted((out / "runs").glob("*.csv"))], ignore_index=True)
+    summary = final_table(curves)
+    summary.to_csv(out / "summary.csv", index=False)
+    (out / "summary.md").write_text(markdown_table(summary) + "\n")
+    save(figure_of(curves), out / "curves.png")
+    print(markdown_table(summary))
+
+
+def ceiling(environment: str) -> float:
+    """The expected utility of the known front, NaN where it is not known."""
+    given = CONTESTS[environment]
+    w = np.array(given.preferences)
+    env = make(environment, **given.arguments)
+    known = environment_front(env, given.gamma, w)
+    env.close()
+    return float("nan") if known is None else float(best_utility(known, w).mean())
+
+
+def final_table(curves: pd.DataFrame) -> pd.DataFrame:
+    """A row for each racer: the utility at the end with its interval, and its speed."""
+    last = curves.loc[curves.groupby(["environment", "algorithm", "seed"]).seconds.idxmax()]
+    rows = []
+    for (environment, algorithm), runs in last.groupby(["environment", "algorithm"], sort=False):
+        utility = runs.utility.to_numpy()
+        low, high = (np.nan, np.nan)  # one run says nothing about the next
+        if len(utility) > 1:
+            low, high = bootstrap_interval(utility[:, None], np.random.default_rng(0))
+        rows.append(
+            {
+                "environment": environment,
+                "algorithm": algorithm,
+                "expected utility": utility.mean(),
+                "low": low,
+                "high": high,
+                "ceiling": ceiling(str(environment)),
+                "steps/s": round(float((runs.steps / runs.seconds).mean())),
+                "seconds": round(float(runs.seconds.mean())),
+                "seeds": len(runs),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def figure_of(curves: pd.DataFrame) -> Figure:
+    """A row for each environment: utility over seconds and over steps, mean and range of the seeds."""
+    environments = list(curves.environment.unique())
+    with styled():
+        figure, axes = plt.subplots(len(environments), 2, figsize=(9, 2.6 * len(environments)), squeeze=False)
+        for row, environment in zip(axes, environments, strict=True):
+            mine = curves[curves.environment == environment]
+            for axis, unit in zip(row, ("seconds", "steps"), strict=True):
+                for algorithm, runs in mine.groupby("algorithm"):
+                    points = runs.assign(point=runs.groupby("seed").cumcount()).groupby("point")
+                    x, y = points[unit].mean(), points.utility
+                    axis.plot(x, y.mean(), color=ALGORITHMS[str(algorithm)], label=str(algorithm), marker=".")
+                    axis.fill_between(x, y.min(), y.max(), color=ALGORITHMS[str(algorithm)], alpha=0.15, lw=0)
+                axis.axhline(ceiling(environment), color="black", lw=0.8, ls=":")
+                axis.set(xlabel=unit, xscale="symlog" if unit == "steps" else "linear")
+            row[0].set(ylabel="expected utility", title=environment)
+        axes[0, 0].legend()
+    return figure
+
+
+if __name__ == "__main__":
+    main()

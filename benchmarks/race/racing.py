@@ -1,0 +1,128 @@
+"""What all racers share: the clock that stops while they are scored, the scoring itself, and the table they write.
+
+It is imported by processes of two different environments, so that it needs nothing but NumPy and MO-Gymnasium.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import mo_gymnasium  # noqa: F401  (registers its environments)
+
+Array = NDArray[np.float64]
+Act = Callable[[NDArray[Any], Array], NDArray[np.int64]]
+"""Greedy actions [K] for observations [K, ...] and preferences [K, D]."""
+
+COLUMNS = ("environment", "algorithm", "seed", "seconds", "steps", "utility")
+
+
+@dataclass(frozen=True)
+class Contest:
+    """What is raced for: a JSON file, so that every racer gets the same."""
+
+    environment: str
+    arguments: dict[str, Any]
+    gamma: float
+    preferences: list[list[float]]  # [K, D], which no racer trains on in particular
+    seconds: float  # of training, scoring not counted
+    points: int  # how often a racer is scored
+    episodes: int  # per preference and scoring
+    step_limit: int  # episodes without an end of their own are cut here, in training and in scoring
+
+    def make(self) -> Any:
+        limit = {"max_episode_steps": self.step_limit}
+        return gym.make(self.environment, disable_env_checker=True, **limit, **self.arguments)
+
+
+def expected_utility(contest: Contest, act: Act, seed: int) -> float:
+    """The mean over preferences of the discounted utility of greedy episodes, all of them side by side."""
+    w = np.tile(np.array(contest.preferences), (contest.episodes, 1))
+    envs = [contest.make() for _ in w]
+    observations = [env.reset(seed=seed + index)[0] for index, env in enumerate(envs)]
+    utility, discount = np.zeros(len(w)), 1.0
+    running = list(range(len(w)))
+    while running:
+        actions = act(np.stack([observations[index] for index in running]), w[running])
+        still = []
+        for index, action in zip(running, actions, strict=True):
+            observations[index], phi, terminated, truncated, _ = envs[index].step(int(action))
+            utility[index] += discount * float(np.dot(phi, w[index]))
+            if not (terminated or truncated):
+                still.append(index)
+        running = still
+        discount *= contest.gamma
+    for env in envs:
+        env.close()
+    return float(utility.mean())
+
+
+class TimeIsUp(Exception):
+    """The race is over."""
+
+
+@dataclass
+class Scorer:
+    """Scores a racer at even distances of its training time, which stands still meanwhile."""
+
+    contest: Contest
+    act: Act
+    seed: int
+    rows: list[tuple[float, int, float]] = field(default_factory=list)
+    _start: float = field(default_factory=time.perf_counter)
+    _due: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self._start
+
+    def look(self, steps: int) -> None:
+        """Call often; raises TimeIsUp after the last scoring."""
+        if self.seconds < self._due:
+            return
+        self.score(steps)
+        apart = self.contest.seconds / self.contest.points
+        self._due = (self.seconds // apart + 1) * apart  # who was too late for several is scored once
+        if self.seconds >= self.contest.seconds:
+            raise TimeIsUp
+
+    def score(self, steps: int) -> None:
+        before = time.perf_counter()
+        trained = before - self._start
+        self.rows.append((trained, steps, expected_utility(self.contest, self.act, 1000 + self.seed)))
+        self._start += time.perf_counter() - before
+
+
+def arguments() -> tuple[Contest, str, int, Path]:
+    """The contest, the algorithm, the seed and the table to write, from the command line."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("contest", type=Path)
+    parser.add_argument("algorithm")
+    parser.add_argument("seed", type=int)
+    parser.add_argument("out", type=Path)
+    words = parser.parse_args()
+    return Contest(**json.loads(words.contest.read_text())), words.algorithm, words.seed, words.out
+
+
+def write(path: Path, contest: Contest, algorithm: str, seed: int, scorer: Scorer) -> None:
+    """Under another name first: a table that is there is complete."""
+    new = path.with_suffix(".new")
+    with new.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(COLUMNS)
+        for seconds, steps, utility in scorer.rows:
+            table.writerow([contest.environment, algorithm, seed, f"{seconds:.2f}", steps, f"{utility:.6g}"])
+    new.replace(path)

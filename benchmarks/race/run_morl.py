@@ -1,0 +1,131 @@
+"""GPI-LS and Envelope of morl-baselines in the race, with the settings of its own examples for the minecart.
+
+Scoring hooks into the environment they train in, so that their training loops run as they are. What GPI-LS plays to
+choose its next preference is part of its training; what either would play only to log is switched off.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import Any
+
+os.environ["WANDB_MODE"] = "disabled"
+
+import gymnasium as gym
+import numpy as np
+import torch
+from morl_baselines.multi_policy.envelope.envelope import Envelope
+from morl_baselines.multi_policy.gpi_pd.gpi_pd import GPILS
+from numpy.typing import NDArray
+from racing import Array, Contest, Scorer, TimeIsUp, arguments, write
+
+NEVER = 10**9
+COMMON = {
+    "learning_rate": 3e-4,
+    "net_arch": [256, 256, 256, 256],
+    "initial_epsilon": 1.0,
+    "final_epsilon": 0.05,
+    "epsilon_decay_steps": 50_000,
+    "learning_starts": 100,
+    "log": False,
+}
+FEW = 10  # preferences that they lay out for logs that are not written; a hundred take seconds
+
+
+class Watched(gym.Wrapper[Any, Any, Any, Any]):
+    """Counts the steps and lets the scorer look after each."""
+
+    scorer: Scorer
+    steps = 0
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        result = self.env.step(action)
+        self.steps += 1
+        self.scorer.look(self.steps)
+        return result
+
+
+def main() -> None:
+    contest, algorithm, seed, out = arguments()
+    torch.set_num_threads(1)
+    env = Watched(contest.make())
+    env.reset(seed=seed)
+    run = {"gpi-ls": gpi_ls, "envelope": envelope}[algorithm]
+    with suppress(TimeIsUp):
+        run(contest, env, seed)
+    write(out, contest, algorithm, seed, env.scorer)
+
+
+def gpi_ls(contest: Contest, env: Watched, seed: int) -> None:
+    agent = GPILS(
+        env,
+        gamma=contest.gamma,
+        batch_size=128,
+        buffer_size=200_000,
+        per=False,
+        gradient_updates=10,
+        target_net_update_freq=200,
+        max_grad_norm=None,
+        seed=seed,
+        device="cpu",
+        **COMMON,
+    )
+    env.scorer = Scorer(contest, lambda seen, w: act_by_gpi(agent, seen, w), seed)
+    env.scorer.look(0)
+    agent.train(
+        total_timesteps=NEVER,
+        eval_env=contest.make(),
+        ref_point=np.zeros(agent.reward_dim),
+        num_eval_weights_for_front=FEW,
+        timesteps_per_iter=10_000,
+        eval_freq=NEVER,
+        eval_mo_freq=NEVER,
+        checkpoints=False,
+    )
+
+
+def envelope(contest: Contest, env: Watched, seed: int) -> None:
+    agent = Envelope(
+        env,
+        gamma=contest.gamma,
+        batch_size=64,
+        buffer_size=2_000_000,
+        max_grad_norm=0.1,
+        homotopy_decay_steps=10_000,
+        gradient_updates=1,
+        target_net_update_freq=1000,
+        seed=seed,
+        device="cpu",
+        **COMMON,
+    )
+    env.scorer = Scorer(contest, lambda seen, w: act_by_own(agent.q_net, seen, w), seed)
+    env.scorer.look(0)
+    agent.train(total_timesteps=NEVER, num_eval_weights_for_front=FEW)
+
+
+@torch.no_grad()
+def act_by_gpi(agent: Any, seen: NDArray[Any], w: Array) -> NDArray[np.int64]:
+    """What `agent.eval` does, for many at once: GPI over the preferences that it has trained on so far."""
+    net = agent.q_nets[0]
+    if not getattr(agent, "weight_support", None):
+        return act_by_own(net, seen, w)
+    net.eval()
+    tasks, support = torch.from_numpy(w).float(), torch.stack(agent.weight_support)
+    observation = torch.from_numpy(seen).float().repeat_interleave(len(support), dim=0)
+    q = net(observation, support.repeat(len(w), 1)).unflatten(0, (len(w), len(support)))
+    net.train()
+    return torch.einsum("bpar,br->bpa", q, tasks).amax(dim=1).argmax(dim=-1).numpy()
+
+
+@torch.no_grad()
+def act_by_own(net: Any, seen: NDArray[Any], w: Array) -> NDArray[np.int64]:
+    net.eval()
+    tasks = torch.from_numpy(w).float()
+    q = net(torch.from_numpy(seen).float(), tasks)
+    net.train()
+    return torch.einsum("bar,br->ba", q, tasks).argmax(dim=-1).numpy()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""usfa in the race, with the settings that `usfa train ENVIRONMENT` has by itself."""
+
+from __future__ import annotations
+
+from contextlib import closing, suppress
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from racing import Array, Contest, Scorer, TimeIsUp, arguments, write
+
+from usfa.environments import EnvironmentSource, ObservationSpec
+from usfa.experiments import build_agent, settings_for
+from usfa.learners import Learner
+from usfa.networks import select_run
+from usfa.trajectory import Present
+
+
+def main() -> None:
+    contest, algorithm, seed, out = arguments()
+    torch.set_num_threads(1)
+    learner = make_learner(contest, seed)
+    scorer = Scorer(contest, lambda seen, w: act(learner, seen, w), seed)
+    with suppress(TimeIsUp), closing(learner.rollout.batch):
+        scorer.look(0)
+        while not learner.done:
+            learner.step()
+            scorer.look(int(learner.frames[0]))
+        scorer.score(int(learner.frames[0]))  # the budget was used before the time was
+    write(out, contest, algorithm, seed, scorer)
+
+
+def make_learner(contest: Contest, seed: int) -> Learner:
+    config = settings_for(contest.environment, contest.arguments)
+    config = replace(config, learner=replace(config.learner, gamma=contest.gamma))
+    return Learner(build_agent(config), config.learner, EnvironmentSource(contest.make), config.tasks, [seed])
+
+
+@torch.no_grad()
+def act(learner: Learner, seen: NDArray[Any], w: Array) -> NDArray[np.int64]:
+    """Greedy actions with C = {w}."""
+    agent = learner.agent
+    spec: ObservationSpec = agent.spec.observation
+    present: Present = agent.at_start(torch.from_numpy(spec.encode(seen)))
+    tasks = torch.from_numpy(w).float()
+    action, _ = agent.act(select_run(learner.parameters, 0), present, tasks, tasks[:, None])
+    return action.numpy()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""Settings for an environment without a preset, chosen by what it shows and by the size of its returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usfa.environments import Environment, EnvironmentBatch, ObservationSpec, feature_count, source
+from usfa.experiments.config import EvaluationConfig, TrainConfig
+from usfa.learners import LearnerConfig
+from usfa.networks import NetworkConfig
+
+__all__ = ["settings_for"]
+
+RANDOM_STEPS = 2000
+"""How long an environment is looked at to learn how large its returns are."""
+
+# Measured on MO-Gymnasium's environments, see docs/mo-gymnasium.md.
+_VECTORS = LearnerConfig(
+    policies="task+simplex",
+    policies_per_step=6,
+    environments=32,
+    tasks="simplex",
+    trajectory_length=8,
+    updates_per_round=8,
+    lambda_=0.9,
+    gamma=0.99,
+    epsilon=0.05,
+    boldest=1.0,
+    reuse=7,
+    replay_capacity=1000,
+    learning_rate=1e-3,
+    average=0.01,
+    along_z=10.0,
+    budget=300_000,
+    budget_unit="frames",
+)
+_IMAGES = replace(_VECTORS, trajectory_length=16, reuse=1, replay_capacity=50, budget=1_000_000)
+
+
+def settings_for(
+    environment: str, arguments: Mapping[str, bool | int | float | str] | None = None, phi: str = "reward"
+) -> TrainConfig:
+    """How to train in any environment for all preferences on the simplex; every setting can be changed.
+
+    Args:
+        environment: its name, as in :func:`usfa.environments.make`.
+        arguments: of the environment.
+        phi: where φ comes from, see :class:`usfa.environments.VectorReward`.
+    """
+    env = source(environment, phi=phi, **(arguments or {})).one()
+    image, features = ObservationSpec.of(env.observation_space).is_image, feature_count(env)
+    learner = _IMAGES if image else _VECTORS
+    network = NetworkConfig(trunk=(128,), head=(128,), normalise=image, scale=_size_of_returns(env, learner.gamma))
+    return TrainConfig(
+        environment=environment,
+        training_tasks=f"corners:{features}",
+        environment_arguments=dict(arguments or {}),
+        phi=phi,
+        network=network,
+        learner=learner,
+        evaluation=EvaluationConfig(
+            tasks=(f"simplex:20,{features}",) if features > 1 else (), snapshots=5, episodes=5, epsilon=0.0
+        ),
+        seeds=(0,),
+    )
+
+
+def _size_of_returns(env: Environment, gamma: float) -> float:
+    """The mean length of the discounted vector return of random play, to two digits; 1 if there is none."""
+    returns = _random_returns(env, gamma)
+    size = float(np.linalg.norm(returns, axis=-1).mean())
+    return float(f"{size:.2g}") if size > 0 else 1.0
+
+
+def _random_returns(env: Environment, gamma: float) -> NDArray[np.float64]:
+    """Of the states that random play comes through, [steps, D], as far as it was watched; closes the environment."""
+    batch = EnvironmentBatch([env], gamma, [0])
+    rng = np.random.default_rng(0)
+    steps = []
+    for _ in range(RANDOM_STEPS):
+        action = rng.choice(np.flatnonzero(batch.legal[0]))
+        step = batch.step(np.array([action]))
+        steps.append((step.phi[0].astype(np.float64), 0.0 if step.ended[0] else gamma))
+    batch.close()
+    returns, after = [], np.zeros(batch.features)
+    for phi, discount in reversed(steps):
+        after = phi + discount * after
+        returns.append(after)
+    return np.array(returns)

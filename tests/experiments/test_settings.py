@@ -1,0 +1,150 @@
+"""Settings for any environment: chosen by what it shows, and good enough to reach known optima in seconds."""
+
+from dataclasses import replace
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import usfa
+from fake_environments import Walk
+from usfa.environments import register
+from usfa.errors import InputError
+from usfa.evaluation import environment_front
+from usfa.evaluation.episodes import episode_batch, vector_returns
+from usfa.experiments import build_agent, settings_for
+from usfa.functional import best_utility
+from usfa.learners import Learner
+from usfa.networks import select_run
+from usfa.tasks import parse_tasks
+
+SENTENCES = {
+    "deep-sea-treasure-v0": "2 whole numbers with 144 combinations: one-hot",
+    "deep-sea-treasure-mirrored-v0": "2 whole numbers with 441 combinations: one-hot",
+    "four-room-v0": "14 whole numbers with 196 values in all: one-hot",
+    "fruit-tree-v0": "2 whole numbers with 128 values in all: one-hot",
+    "resource-gathering-v0": "4 whole numbers with 24 values in all: one-hot",
+    "fishwood-v0": "1 whole numbers with 2 values in all: one-hot",
+    "minecart-v0": "vector of 7: layers",
+    "mo-mountaincar-v0": "vector of 2: layers, scaled by its bounds",
+}
+of_mo_gymnasium = pytest.mark.filterwarnings("ignore")  # what MO-Gymnasium warns of
+
+
+@of_mo_gymnasium
+@pytest.mark.parametrize(("name", "sentence"), SENTENCES.items())
+def test_every_environment_finds_its_trunk_and_can_be_learned_in(name, sentence):
+    pytest.importorskip("mo_gymnasium")
+    config = settings_for(name)
+    agent = build_agent(config)
+    assert agent.spec.observation.describe() == sentence
+    learner = Learner(agent, config.learner, config.environments, config.tasks, (0,))
+    assert np.isfinite(learner.step().loss).all()
+
+
+class Screen(Walk):
+    """The walk as an image."""
+
+    def __init__(self):
+        super().__init__()
+        self.observation_space = gym.spaces.Box(0, 255, (36, 36, 3), np.uint8)
+
+    def reset(self, *, seed=None, options=None):
+        return self._image(super().reset(seed=seed)[0]), {}
+
+    def step(self, action):
+        position, *rest = super().step(action)
+        return self._image(position), *rest
+
+    @staticmethod
+    def _image(position):
+        return np.full((36, 36, 3), 50 * position, np.uint8)
+
+
+def test_images_get_convolutions_and_normalisation():
+    register("screen", Screen)
+    config = settings_for("screen")
+    assert config.network.normalise
+    assert build_agent(config).spec.observation.describe() == "image 36×36×3: convolutions"
+
+
+def test_outputs_are_as_large_as_returns():
+    class Paying(Walk):
+        def step(self, action):
+            position, _, terminated, truncated, info = super().step(action)
+            return position, np.array([30.0, -40.0]), terminated, truncated, info
+
+    register("paying", Paying)
+    assert 50 < settings_for("paying").network.scale < 7 * 50
+    register("free", lambda: gym.wrappers.TransformReward(Walk(), lambda _: np.zeros(2)))
+    assert settings_for("free").network.scale == 1
+
+
+def test_an_instance_can_be_trained_in_evaluated_and_played(tmp_path):
+    register("walk-instance", Walk())
+    config = settings_for("walk-instance")
+    config = replace(config, learner=replace(config.learner, budget=1000, gamma=0.9))
+    run = usfa.train(config, tmp_path / "run")
+    agent = usfa.load(run.path)
+    assert len(usfa.evaluate(agent, [[1.0, 0.0], [-1.0, 0.0]], episodes=3)) == 2
+    assert agent.policy([1.0, 0.0])(2) in (0, 1)
+
+
+@pytest.mark.parametrize("name", ["own:Own", "trip"])
+def test_names_that_cannot_be_registered(name):
+    with pytest.raises(InputError, match=r"expected a new name without a colon\.$"):
+        register(name, Walk)
+
+
+# --- known optima ---
+
+
+def trained(config):
+    learner = Learner(build_agent(config), config.learner, config.environments, config.tasks, (0,))
+    while not learner.done:
+        learner.step()
+    return learner
+
+
+def values(learner, config, w):
+    """What one greedy episode for each task collects, discounted [K, D]."""
+    rng = np.random.default_rng(0)
+    batch = episode_batch(config.environments, w, w[:, None], 1, rng)
+    parameters = {name: x.detach() for name, x in select_run(learner.best_parameters, 0).items()}
+    return vector_returns(learner.agent, parameters, *batch, 0.0, rng, config.learner.gamma).discounted
+
+
+def utility_loss(name, budget, w, **arguments):
+    """Of every preference in w, against the best value of the known front."""
+    pytest.importorskip("mo_gymnasium")
+    config = settings_for(name, arguments)
+    config = replace(config, learner=replace(config.learner, budget=budget))
+    utility = np.einsum("kd,kd->k", values(trained(config), config, w), w)
+    return best_utility(environment_front(config.environments.one(), config.learner.gamma, w), w) - utility
+
+
+@of_mo_gymnasium
+def test_deep_sea_treasure_comes_close_to_its_front():
+    """The near half of it, whose treasures are found in seconds; utilities there go from -1 to 5.5."""
+    w = parse_tasks("simplex:100", 2)
+    assert utility_loss("deep-sea-treasure-v0", 20_000, w[w[:, 1] >= 0.4]).mean() < 0.4
+
+
+@of_mo_gymnasium
+def test_fruit_tree_comes_close_to_its_front():
+    """The best mean utility is 4.74; whoever always takes the same fruit gets 3.87 at most."""
+    assert utility_loss("fruit-tree-v0", 20_000, parse_tasks("simplex:100", 6), depth=5).mean() < 0.7
+
+
+@of_mo_gymnasium
+def test_who_likes_time_takes_it():
+    """φ is (treasure, -1 per step): with a negative weight for time every step pays, and the sea is left late."""
+    pytest.importorskip("mo_gymnasium")
+    config = settings_for("deep-sea-treasure-v0")
+    learner = replace(config.learner, policies="task+ball:1", tasks="ball:1", budget=15_000)
+    config = replace(config, learner=learner)
+    w = np.array([[0.0, -1.0], [0.3, -0.9], [0.0, 1.0], [0.3, 0.9], [-0.5, -0.8]])
+    time = -values(trained(config), config, w)[:, 1]
+    longest = (1 - 0.99**100) / 0.01
+    assert time[[0, 1, 4]] == pytest.approx(longest)
+    assert time[[2, 3]].max() < 4
