@@ -32,7 +32,7 @@ def cluster_learner(tmp_path):
     made = []
 
     def make(fleet, settings=SETTINGS, said=None, **options):
-        cluster = ClusterConfig("local", **{"actors": 2, **options})
+        cluster = ClusterConfig("local", **{"actors": 2, "in_flight": 2, **options})
         where = (build_agent(CONFIG), settings, CONFIG.environments, CONFIG.tasks, SEEDS)
         told = None if said is None else said.append
         made.append(ClusterLearner(*where, cluster, fleet, tmp_path / "trajectories.jsonl", report_problem=told))
@@ -312,6 +312,7 @@ def test_settings_that_cannot_be(setting, sentence):
 def test_settings_are_said_as_flags():
     assert ClusterConfig().flags == ""
     assert ClusterConfig("local", 4).flags == "--cluster local --actors 4"
+    assert (ClusterConfig("local", 1).requests, ClusterConfig("local", 4).requests) == (2, 1)
     assert ClusterConfig("auto", 4, 3, 7, 0.5).flags == (
         "--cluster auto --actors 4 --in-flight 3 --staleness 7 --cpus-per-actor 0.5"
     )
