@@ -1,6 +1,6 @@
 """The same training in one process and with actors on this machine: scores with 95 % intervals over seeds.
 
-    python benchmarks/cluster_scores.py [--seeds 10] [--room-seeds 4] [--actors 2] [--out FOLDER]
+    python benchmarks/cluster_scores.py [--seeds 10] [--room-seeds 8] [--actors 2] [--out FOLDER]
 
 Trip MDP: the preset, mean gap over the 51 test directions (small is good). Small room: 16×16 pixels, 5×5 metres, two
 kinds of objects, 36,000 frames; mean return on the two training tasks, 20 episodes each (large is good).
@@ -50,7 +50,7 @@ SMALL_ROOM = TrainConfig(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--room-seeds", type=int, default=4)
+    parser.add_argument("--room-seeds", type=int, default=8)
     parser.add_argument("--actors", type=int, default=2)
     parser.add_argument("--out", type=Path)
     chosen = parser.parse_args()

@@ -89,6 +89,7 @@ def test_all_frames_are_accounted_for_and_the_score_is_as_undisturbed(tmp_path):
         first.kill_actor(Life(0, 0, 1))
         before = first.checkpoints()
         first.wait_for(lambda: first.checkpoints() - before)
+        first.wait_for(lambda: first.lines()[-1].get("updates", 0) % 20 > 4)  # something to be forgotten
         actors = {line["process"] for line in first.lines() if "process" in line}
         first.process.send_signal(signal.SIGKILL)
         first.process.wait()

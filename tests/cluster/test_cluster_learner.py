@@ -1,6 +1,7 @@
 """The learner of a cluster, with actors in this process: what it learns, drops, counts and says."""
 
 import json
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,8 @@ import pytest
 import torch
 
 from fake_fleet import FakeFleet
+from small_room import LEARNER, NETWORK, ROOM, SPEC
+from usfa.agents import make_agent
 from usfa.cluster import ClusterConfig, read_account
 from usfa.cluster.collector import Collector
 from usfa.cluster.learner import GIVE_UP_AFTER, ClusterLearner
@@ -29,7 +32,7 @@ def cluster_learner(tmp_path):
     made = []
 
     def make(fleet, settings=SETTINGS, said=None, **options):
-        cluster = ClusterConfig("local", **{"actors": 2, **options})
+        cluster = ClusterConfig("local", **{"actors": 2, "in_flight": 2, **options})
         where = (build_agent(CONFIG), settings, CONFIG.environments, CONFIG.tasks, SEEDS)
         told = None if said is None else said.append
         made.append(ClusterLearner(*where, cluster, fleet, tmp_path / "trajectories.jsonl", report_problem=told))
@@ -78,6 +81,18 @@ def test_one_actor_without_delay_is_the_learner_of_one_process_to_the_bit(cluste
         assert np.array_equal(expected.episode_phi, found.episode_phi)
     assert cluster.done
     assert single.updates == cluster.updates
+    for name, x in single.parameters.items():
+        assert torch.equal(x, cluster.parameters[name])
+
+
+def test_the_same_holds_for_a_recurrent_agent_from_pixels(tmp_path):
+    agent = make_agent("usfa", SPEC, NETWORK)
+    where = (agent, LEARNER, ROOM, np.eye(2), SEEDS)
+    single = Learner(*where)
+    turns = ClusterConfig("local", actors=1, in_flight=1)
+    with closing(ClusterLearner(*where, turns, TwinFleet(), tmp_path / "trajectories.jsonl")) as cluster:
+        for _ in range(5):
+            assert np.array_equal(single.step().loss, cluster.step().loss)
     for name, x in single.parameters.items():
         assert torch.equal(x, cluster.parameters[name])
 
@@ -297,6 +312,7 @@ def test_settings_that_cannot_be(setting, sentence):
 def test_settings_are_said_as_flags():
     assert ClusterConfig().flags == ""
     assert ClusterConfig("local", 4).flags == "--cluster local --actors 4"
+    assert (ClusterConfig("local", 1).requests, ClusterConfig("local", 4).requests) == (2, 1)
     assert ClusterConfig("auto", 4, 3, 7, 0.5).flags == (
         "--cluster auto --actors 4 --in-flight 3 --staleness 7 --cpus-per-actor 0.5"
     )

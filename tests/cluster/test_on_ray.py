@@ -146,4 +146,4 @@ def test_a_small_room_is_learned_as_in_one_process(tmp_path):
     wanted, others = collected(learner, epsilon=0.05)
     assert wanted > 2
     assert wanted > others + 0.8
-    assert learner.account.dropped <= 2 * LOCAL.in_flight * ACTORS
+    assert learner.account.dropped <= 2 * LOCAL.requests * ACTORS

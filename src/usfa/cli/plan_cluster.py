@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -86,8 +85,7 @@ def _print(costs: Costs, site: Site, table: pd.DataFrame) -> None:
     console = Console()
     shown = table.assign(frames_per_second=table.frames_per_second.round().astype(int))
     console.print(table_of(shown[["actors", "frames_per_second", "limit", "staleness"]], "predicted"))
-    enough, limit = actors_until(costs, site)
-    needed = math.ceil(enough)
+    needed, limit = actors_until(costs, site)
     for line in (
         f"A trajectory of {costs.frames:,} frames: {costs.act:.3f} s to act, {costs.send:.3f} to send "
         f"({costs.trajectory_bytes / 1e6:.1f} MB), {costs.learn:.3f} to learn, {costs.publish:.4f} to publish weights "

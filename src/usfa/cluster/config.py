@@ -6,7 +6,12 @@ from dataclasses import dataclass
 
 from usfa.errors import InputError
 
-__all__ = ["ClusterConfig"]
+__all__ = ["ClusterConfig", "requests_per_actor"]
+
+
+def requests_per_actor(actors: int) -> int:
+    """How many trajectories each should have in flight, so that somebody acts while the learner learns."""
+    return 2 if actors == 1 else 1
 
 
 @dataclass(frozen=True)
@@ -18,18 +23,19 @@ class ClusterConfig:
     or its HOST:PORT; by default everything is done in one process."""
     actors: int = 1
     """How many; each has as many environments as learner.environments says."""
-    in_flight: int = 2
-    """Trajectories per actor that are asked for and not yet learned from; with 2, acting and learning overlap."""
+    in_flight: int | None = None
+    """Trajectories per actor that are asked for and not yet learned from. By default 1, and 2 for a single actor, so
+    that somebody acts while the learner learns; more make trajectories older."""
     staleness: int | None = None
-    """The most rounds that the weights behind a trajectory may be old; older ones are dropped. By default twice as many
-    as trajectories are in flight."""
+    """The most rounds that the weights behind a trajectory may be old; older ones are dropped. By default four times as
+    many as trajectories are in flight."""
     cpus_per_actor: float = 1.0
     """What Ray reserves for each; less than 1 lets actors share a CPU."""
 
     def __post_init__(self) -> None:
-        for name in ("actors", "in_flight"):
-            if getattr(self, name) < 1:
-                raise InputError(f"--{name.replace('_', '-')} is {getattr(self, name)}; expected at least 1.")
+        for name, value in {"actors": self.actors, "in-flight": self.in_flight}.items():
+            if value is not None and value < 1:
+                raise InputError(f"--{name} is {value}; expected at least 1.")
         if self.staleness is not None and self.staleness < 0:
             raise InputError(f"--staleness is {self.staleness}; expected at least 0.")
         if not 0 < self.cpus_per_actor < float("inf"):
@@ -40,9 +46,14 @@ class ClusterConfig:
             )
 
     @property
+    def requests(self) -> int:
+        """Trajectories in flight per actor."""
+        return requests_per_actor(self.actors) if self.in_flight is None else self.in_flight
+
+    @property
     def stalest(self) -> int:
         """The bound on staleness, in rounds."""
-        return 2 * self.in_flight * self.actors if self.staleness is None else self.staleness
+        return 4 * self.requests * self.actors if self.staleness is None else self.staleness
 
     @property
     def flags(self) -> str:
@@ -50,7 +61,7 @@ class ClusterConfig:
         if self.cluster is None:
             return ""
         changed = {
-            "in-flight": (self.in_flight, 2),
+            "in-flight": (self.in_flight, None),
             "staleness": (self.staleness, None),
             "cpus-per-actor": (self.cpus_per_actor, 1.0),
         }

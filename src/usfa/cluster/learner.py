@@ -78,8 +78,8 @@ class ClusterLearner(Improver):
     """Trains one agent for each seed, all at once, from the trajectories of a fleet of actors.
 
     A trajectory of an actor is what one round of the one-process learner collects, and is learned from in the same
-    way. At any time each actor has `in_flight` requests: more are not made before one is settled, so that memory and
-    staleness are bounded however slow the learner is.
+    way. At any time each actor has a fixed number of requests: more are not made before one is settled, so that memory
+    and staleness are bounded however slow the learner is.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class ClusterLearner(Improver):
                 )
         actor = self._actors[life.actor]
         actor.asked = 0
-        for _ in range(self._cluster.in_flight):
+        for _ in range(self._cluster.requests):
             self._ask(actor)
         self._ledger.ask(life, actor.asked, greeting.node, greeting.process)
 
