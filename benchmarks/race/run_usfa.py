@@ -17,6 +17,14 @@ from usfa.learners import Learner
 from usfa.networks import select_run
 from usfa.trajectory import Present
 
+FRAMES = {
+    "deep-sea-treasure-v0": 400_000,
+    "four-room-v0": 400_000,
+    "fruit-tree-v0": 200_000,
+    "minecart-v0": 1_500_000,
+}
+"""Budgets, which set the schedule of the learning rate: about what a quiet core does in the time of the full race."""
+
 
 def main() -> None:
     contest, algorithm, seed, out = arguments()
@@ -34,7 +42,7 @@ def main() -> None:
 
 def make_learner(contest: Contest, seed: int) -> Learner:
     config = settings_for(contest.environment, contest.arguments)
-    config = replace(config, learner=replace(config.learner, gamma=contest.gamma))
+    config = replace(config, learner=replace(config.learner, gamma=contest.gamma, budget=FRAMES[contest.environment]))
     return Learner(build_agent(config), config.learner, EnvironmentSource(contest.make), config.tasks, [seed])
 
 

@@ -150,7 +150,7 @@ def test_means_over_episodes(acting_in):
 
 def test_time_in_deep_sea_treasure_is_a_geometric_sum():
     """Each of n steps costs 1: Σ γ^t = (1 - γ^n)/(1 - γ); who never finds a treasure is cut off after 100."""
-    agent = untrained(environment="deep-sea-treasure-v0", spec=AgentSpec(ObservationSpec((2,)), 4, 2))
+    agent = untrained(environment="deep-sea-treasure-v0", spec=AgentSpec(ObservationSpec((144,)), 4, 2))
     front = front_of(agent, "simplex:30", "task", gamma=0.99, episodes=1, epsilon=0.8)
     assert front.return2.nunique() > 3
     assert front.return2.min() >= -100

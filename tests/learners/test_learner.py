@@ -257,6 +257,8 @@ def test_parameters_that_are_not_finite_are_not_worth_keeping(bad):
         ({"clip": 0.0}, "clip is 0.0; expected a positive number, or None."),
         ({"clip": float("nan")}, "clip is nan; expected a positive number, or None."),
         ({"target_every": 0}, "target_every is 0; expected at least 1, or None."),
+        ({"boldest": 0.05}, "boldest is 0.05; expected from epsilon, 0.1 and above 0, to 1."),
+        ({"along_z": -1.0}, "along_z is -1.0; expected 0 or more."),
         ({"average": 0.0}, "average is 0.0; expected above 0, at most 1, and no target_every beside it."),
         (
             {"average": 0.1, "target_every": 9},
@@ -309,6 +311,12 @@ def test_other_tasks_are_drawn_for_every_trajectory(monkeypatch):
     assert set(first.flatten().tolist()) == {0.0, 1.0}
     assert ((first.mean(dim=0) - 0.5).abs() < 5 * 0.5 / 200**0.5).all()
     assert len(np.unique(first.flatten(1).T.numpy(), axis=0)) == 4  # every environment by itself
+
+
+def test_some_environments_are_bolder_than_others():
+    assert LearnerConfig(environments=3, epsilon=0.1).epsilons.tolist() == [0.1] * 3
+    bold = LearnerConfig(environments=3, epsilon=0.01, boldest=1.0)
+    assert bold.epsilons.tolist() == pytest.approx([1, 0.1, 0.01])
 
 
 def test_tasks_of_a_distribution_are_drawn_for_every_trajectory(monkeypatch):

@@ -1,4 +1,5 @@
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -131,6 +132,9 @@ def test_the_trunk_sees_every_state_once_whatever_the_number_of_policies(monkeyp
         ({"embedding": (4, 0)}, "network.embedding is (4, 0); expected one or more widths of at least 1."),
         ({"head": ()}, "network.head is (); expected one or more widths of at least 1."),
         ({"memory": -1}, "network.memory is -1; expected 0 or more units."),
+        ({"scale": 0.0}, "network.scale is 0.0; expected a positive number."),
+        ({"centre": (1.0, 2.0), "spread": (1.0,)}, "network.spread is (1.0,); expected 2 positive numbers."),
+        ({"centre": (1.0,), "spread": (0.0,)}, "network.spread is (0.0,); expected 1 positive numbers."),
         (
             {"convolutions": ((8, 3, 0),)},
             "network.convolutions has (8, 3, 0); expected channels, kernel and stride from 1.",
@@ -145,6 +149,21 @@ def test_networks_that_cannot_be(settings, sentence):
     with pytest.raises(InputError) as error:
         NetworkConfig(**settings)
     assert str(error.value) == sentence
+
+
+def test_outputs_are_scaled_and_inputs_centred_and_spread():
+    rng = np.random.default_rng(0)
+    parameters = drawn_parameters(network_of(SMALL), rng)
+    observation, z = drawn(rng, 2, 3, OBSERVATION), drawn(rng, 3, 4, D)
+    changed = network_of(replace(SMALL, centre=(1.0, 2.0, 3.0), spread=(0.5, 1.0, 2.0), scale=20.0))
+    there = observation * torch.tensor([0.5, 1.0, 2.0]) + torch.tensor([1.0, 2.0, 3.0])
+    expected = 20 * network_of(SMALL)(parameters, inputs_of(observation), (), z)[0]
+    torch.testing.assert_close(changed(parameters, inputs_of(there), (), z)[0], expected)
+
+
+def test_the_centre_has_to_fit_the_observation():
+    with pytest.raises(InputError, match=r"^network\.centre has 1 entries; the observation has \(3,\)\.$"):
+        network_of(replace(SMALL, centre=(1.0,), spread=(1.0,)))
 
 
 # --- initialisation ---

@@ -104,6 +104,11 @@ class ObservationSpec:
         return len(self.shape) == 3
 
     @property
+    def is_vector(self) -> bool:
+        """Amounts, neither an image nor one-hot."""
+        return not (self.is_image or self.states or self.counts)
+
+    @property
     def dtype(self) -> type[np.generic]:
         """Bytes stay bytes: the network scales them, and a buffer of images is a quarter as large."""
         return np.uint8 if self.is_image else np.float32

@@ -9,16 +9,29 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from usfa.agents import Actor
-from usfa.environments import Batch, EnvironmentSource
+from usfa.agents import Actor, TrainedAgent
+from usfa.environments import Batch, EnvironmentSource, check_trusted, source
 from usfa.errors import InputError
 from usfa.networks import Parameters
 from usfa.rollout import epsilon_greedy
 from usfa.trajectory import Present
 
-__all__ = ["EpisodeBatch", "VectorReturns", "episode_batch", "episode_returns", "vector_returns"]
+__all__ = [
+    "EpisodeBatch",
+    "VectorReturns",
+    "environments_of",
+    "episode_batch",
+    "episode_returns",
+    "vector_returns",
+]
 
 Array = NDArray[np.float64]
+
+
+def environments_of(agent: TrainedAgent, trust: bool) -> EnvironmentSource:
+    """Where an agent was trained; `trust` whether its file may name modules to import."""
+    check_trusted(agent.file.environment, trust, agent.file.phi)
+    return source(agent.file.environment, phi=agent.file.phi, **agent.file.environment_arguments)
 
 
 class EpisodeBatch(NamedTuple):
@@ -92,6 +105,9 @@ def vector_returns(
             raise InputError(
                 f"The environment has {batch.features} features; the agent's tasks have {w.shape[1]} entries."
             )
+        shown, expected = batch.observation.shape[1:], actor.spec.observation.shape
+        if shown != expected:
+            raise InputError(f"The environment shows observations of shape {shown}; the agent expects {expected}.")
         return _play(actor, parameters, batch, w, z, epsilon, rng, gamma, step_limit)
 
 

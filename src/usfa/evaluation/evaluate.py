@@ -11,8 +11,8 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from usfa.agents import TrainedAgent
-from usfa.environments import check_trusted, source
 from usfa.errors import InputError
+from usfa.evaluation.episodes import environments_of
 from usfa.evaluation.scoring import Protocol, score
 from usfa.tasks import format_task, parse_tasks
 
@@ -49,8 +49,7 @@ def evaluate(
     if episodes < 1 or not 0 <= epsilon <= 1:
         raise InputError(f"episodes is {episodes} and epsilon {epsilon}; expected at least 1, and 0 to 1.")
     w = _task_rows(tasks, agent.file.spec.features)
-    check_trusted(agent.file.environment, trust, agent.file.phi)
-    environments = source(agent.file.environment, phi=agent.file.phi, **agent.file.environment_arguments)
+    environments = environments_of(agent, trust)
     parameters = {name: tensor[None] for name, tensor in agent.parameters.items()}
     rows = []
     for name, chosen in _named_candidates(agent, candidates):

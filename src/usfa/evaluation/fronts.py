@@ -10,9 +10,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from usfa.agents import TrainedAgent
-from usfa.environments import Environment, EnvironmentSource, check_trusted, feature_count, source
+from usfa.environments import Environment, feature_count
 from usfa.errors import InputError
-from usfa.evaluation.episodes import episode_batch, vector_returns
+from usfa.evaluation.episodes import environments_of, episode_batch, vector_returns
 from usfa.evaluation.exact import exact_mdp
 from usfa.functional import (
     TabularMDP,
@@ -76,7 +76,7 @@ def front_of(
     optimal = _optimal(known, w)
     z = agent.candidates(w, candidates, np.random.default_rng([seed, 0]))
     rng = np.random.default_rng([seed, 1])
-    batch = episode_batch(_environments(agent, trust), w, z, episodes, rng)
+    batch = episode_batch(environments_of(agent, trust), w, z, episodes, rng)
     collected = vector_returns(agent.actor, agent.parameters, *batch, epsilon, rng, gamma)
     discounted, undiscounted = (x.reshape(episodes, *w.shape) for x in collected)
     table = _table(w, discounted, undiscounted, optimal)
@@ -113,11 +113,6 @@ def _checked_gamma(agent: TrainedAgent, gamma: float | None) -> float:
     return gamma
 
 
-def _environments(agent: TrainedAgent, trust: bool) -> EnvironmentSource:
-    check_trusted(agent.file.environment, trust, agent.file.phi)
-    return source(agent.file.environment, phi=agent.file.phi, **agent.file.environment_arguments)
-
-
 def _name(agent: TrainedAgent, candidates: str | ArrayLike | None) -> str:
     if candidates is None:
         return agent.default_candidates
@@ -151,7 +146,7 @@ def known_front(
 ) -> Array | None:
     """The known front [P, D] of an agent's environment; arguments as in :func:`front_of`. None if it is not known."""
     w, gamma = _preferences(agent, preferences), _checked_gamma(agent, gamma)
-    env = _environments(agent, trust).one()
+    env = environments_of(agent, trust).one()
     front = environment_front(env, gamma, w)
     env.close()
     return front

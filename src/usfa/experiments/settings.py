@@ -15,6 +15,8 @@ from usfa.networks import NetworkConfig
 
 __all__ = ["settings_for"]
 
+Array = NDArray[np.float64]
+
 RANDOM_STEPS = 2000
 """How long an environment is looked at to learn how large its returns are."""
 
@@ -52,9 +54,12 @@ def settings_for(
         phi: where φ comes from, see :class:`usfa.environments.VectorReward`.
     """
     env = source(environment, phi=phi, **(arguments or {})).one()
-    image, features = ObservationSpec.of(env.observation_space).is_image, feature_count(env)
-    learner = _IMAGES if image else _VECTORS
-    network = NetworkConfig(trunk=(128,), head=(128,), normalise=image, scale=_size_of_returns(env, learner.gamma))
+    spec, features = ObservationSpec.of(env.observation_space), feature_count(env)
+    learner = _IMAGES if spec.is_image else _VECTORS
+    seen, returns = _random_play(env, learner.gamma)
+    network = NetworkConfig(trunk=(128,), head=(128,), normalise=spec.is_image, scale=_size(returns))
+    if spec.is_vector:
+        network = replace(network, centre=_rounded(seen.mean(axis=0)), spread=_rounded(_spread(seen)))
     return TrainConfig(
         environment=environment,
         training_tasks=f"corners:{features}",
@@ -69,25 +74,37 @@ def settings_for(
     )
 
 
-def _size_of_returns(env: Environment, gamma: float) -> float:
-    """The mean length of the discounted vector return of random play, to two digits; 1 if there is none."""
-    returns = _random_returns(env, gamma)
+def _size(returns: Array) -> float:
+    """The mean length of a vector return, to two digits; 1 if there is none."""
     size = float(np.linalg.norm(returns, axis=-1).mean())
     return float(f"{size:.2g}") if size > 0 else 1.0
 
 
-def _random_returns(env: Environment, gamma: float) -> NDArray[np.float64]:
-    """Of the states that random play comes through, [steps, D], as far as it was watched; closes the environment."""
+def _spread(seen: Array) -> Array:
+    """The standard deviation of every entry; 1 where nothing moved."""
+    deviation = seen.std(axis=0)
+    return np.where(deviation > 1e-6, deviation, 1.0)
+
+
+def _rounded(values: Array) -> tuple[float, ...]:
+    return tuple(float(f"{x:.3g}") for x in values)
+
+
+def _random_play(env: Environment, gamma: float) -> tuple[Array, Array]:
+    """Encoded observations [steps, ...] and discounted returns [steps, D], as far as they were watched.
+
+    Closes the environment.
+    """
     batch = EnvironmentBatch([env], gamma, [0])
     rng = np.random.default_rng(0)
-    steps = []
+    seen, steps = [], []
     for _ in range(RANDOM_STEPS):
-        action = rng.choice(np.flatnonzero(batch.legal[0]))
-        step = batch.step(np.array([action]))
+        seen.append(batch.observation[0].astype(np.float64))
+        step = batch.step(np.array([rng.choice(np.flatnonzero(batch.legal[0]))]))
         steps.append((step.phi[0].astype(np.float64), 0.0 if step.ended[0] else gamma))
     batch.close()
     returns, after = [], np.zeros(batch.features)
     for phi, discount in reversed(steps):
         after = phi + discount * after
         returns.append(after)
-    return np.array(returns)
+    return np.array(seen), np.array(returns)

@@ -31,6 +31,11 @@ class NetworkConfig:
     """How f(h) and g(z) meet. The paper concatenates them and says that an inner product does as well."""
     normalise: bool = False
     """Layer normalisation of the convolved image and of f(h)."""
+    centre: tuple[float, ...] = ()
+    """Of each entry of a vector, subtracted from it; empty for none."""
+    spread: tuple[float, ...] = ()
+    """Of each entry, that it is divided by afterwards: where a speed is 0 or 0.03, a network would take both for the
+    same."""
     scale: float = 1.0
     """What the outputs are multiplied by: about the size of a return, which a network would take long to grow to."""
 
@@ -38,6 +43,8 @@ class NetworkConfig:
         for name, sizes in {"trunk": self.trunk, "embedding": self.embedding, "head": self.head}.items():
             if not sizes or min(sizes) < 1:
                 raise InputError(f"network.{name} is {sizes}; expected one or more widths of at least 1.")
+        if len(self.centre) != len(self.spread) or not all(0 < x < float("inf") for x in self.spread):
+            raise InputError(f"network.spread is {self.spread}; expected {len(self.centre)} positive numbers.")
         if not 0 < self.scale < float("inf"):
             raise InputError(f"network.scale is {self.scale}; expected a positive number.")
         if self.memory < 0:

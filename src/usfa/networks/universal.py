@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear, one_hot
 
+from usfa.errors import InputError
 from usfa.networks.config import NetworkConfig
 from usfa.networks.images import Convolutions
 from usfa.networks.layers import Dense, Layer, Normalisation, Parameters
@@ -39,6 +40,9 @@ class UniversalNetwork:
         self.config = config
         self.convolutions = Convolutions(config.convolutions, observation) if len(observation) == 3 else None
         size = self.convolutions.features if self.convolutions else observation[0]
+        if config.centre and (len(config.centre),) != observation:
+            raise InputError(f"network.centre has {len(config.centre)} entries; the observation has {observation}.")
+        self.centre, self.spread = torch.tensor(config.centre), torch.tensor(config.spread)
         self.image_norm = Normalisation("image_norm", size) if self.convolutions and config.normalise else None
         self.memory = Memory(size + outputs[0], config.memory) if config.memory else None
         self.trunk = _dense("trunk", [config.memory or size, *config.trunk])
@@ -93,6 +97,8 @@ class UniversalNetwork:
         x = inputs.observation
         if self.convolutions is not None:
             x = self.convolutions(parameters, x)
+        elif self.config.centre:
+            x = (x - self.centre.to(x.device)) / self.spread.to(x.device)
         if self.image_norm is not None:
             x = self.image_norm(parameters, x)
         if self.memory is not None:
