@@ -157,7 +157,8 @@ def test_memory_learns_through_time():
 
 def trained(kind, spec, network):
     agent, parameters = agent_and_parameters(kind, spec, network)
-    file = AgentFile(kind, spec, "room", {}, GAMMA, ((1.0, 0.0), (0.0, 1.0)), "gaussian:0.1", (0,), network)
+    tasks = ((1.0, 0.0), (0.0, 1.0))
+    file = AgentFile(kind, spec, "room", {}, GAMMA, tasks, "gaussian:0.1", (0,), network=network)
     return agent, TrainedAgent(file, {name: x.detach() for name, x in parameters.items()}, 0)
 
 
