@@ -156,7 +156,7 @@ class DoubleObservation(Good):
 class LargeObservation(Good):
     def __init__(self):
         super().__init__()
-        self.observation_space = gym.spaces.Box(0, 12e3, (2,), np.float32)
+        self.observation_space = gym.spaces.Box(0, np.inf, (2,), np.float32)
 
     def _observation(self):
         return super()._observation() * 1000

@@ -50,7 +50,7 @@ CONTESTS = {
     "deep-sea-treasure-v0": contest("deep-sea-treasure-v0", 2, 0.99, 3, 1, step_limit=100),
     "four-room-v0": contest("four-room-v0", 3, 0.95, 3, 1, step_limit=200),
     "fruit-tree-v0": contest("fruit-tree-v0", 6, 0.99, 3, 1, depth=5),
-    "minecart-v0": contest("minecart-v0", 3, 0.98, 10, 5),
+    "minecart-v0": contest("minecart-v0", 3, 0.98, 10, 2),
 }
 
 

@@ -27,6 +27,9 @@ Array = NDArray[np.float64]
 Act = Callable[[NDArray[Any], Array], NDArray[np.int64]]
 """Greedy actions [K] for observations [K, ...] and preferences [K, D]."""
 
+NOTHING = 1e-4
+"""A discount that ends an episode in scoring: what comes later does not count."""
+
 COLUMNS = ("environment", "algorithm", "seed", "seconds", "steps", "utility")
 
 
@@ -55,7 +58,7 @@ def expected_utility(contest: Contest, act: Act, seed: int) -> float:
     observations = [env.reset(seed=seed + index)[0] for index, env in enumerate(envs)]
     utility, discount = np.zeros(len(w)), 1.0
     running = list(range(len(w)))
-    while running:
+    while running and discount > NOTHING:
         actions = act(np.stack([observations[index] for index in running]), w[running])
         still = []
         for index, action in zip(running, actions, strict=True):

@@ -63,7 +63,7 @@ def gpi_ls(contest: Contest, env: Watched, seed: int) -> None:
         gamma=contest.gamma,
         batch_size=128,
         buffer_size=200_000,
-        per=False,
+        per=True,  # release 1.3.0 fails without
         gradient_updates=10,
         target_net_update_freq=200,
         max_grad_norm=None,

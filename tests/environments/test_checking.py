@@ -84,7 +84,7 @@ def test_nothing_is_wrong_with_a_good_one():
     assert {finding.check for finding in findings} == ALWAYS
     assert {finding.severity for finding in findings} == {"note"}
     assert findings[0] == Finding(
-        "note", "spaces", "Observations: vector of 2: layers; A = 3 actions, D = 2 features of φ."
+        "note", "spaces", "Observations: vector of 2: layers, scaled by its bounds; A = 3 actions, D = 2 features of φ."
     )
 
 

@@ -49,8 +49,6 @@ class AgentFile:
     policies: str
     """D_z as text, see :func:`usfa.tasks.parse_sampler`."""
     seeds: tuple[int, ...]
-    phi: str = "reward"
-    """Where φ comes from, see :class:`usfa.environments.VectorReward`."""
     network: NetworkConfig = field(default_factory=NetworkConfig)
     """Without meaning for tables."""
     training: Mapping[str, Any] = field(default_factory=dict)
@@ -61,6 +59,8 @@ class AgentFile:
     """Environment steps of training, the mean over seeds."""
     scores: Mapping[str, float] = field(default_factory=dict)
     """What was measured after training, for the model card."""
+    phi: str = "reward"
+    """Where φ comes from, see :class:`usfa.environments.VectorReward`."""
 
     def __post_init__(self) -> None:
         if not self.seeds:
