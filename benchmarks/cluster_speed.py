@@ -4,6 +4,7 @@
 
 One process and a cluster with one actor are measured in turns, each after its pipeline is full. Then the costs of the
 parts, the speeds that follow from them for every number of actors on the cores of this machine, and the measured ones.
+With --out tables and figures, also of what would follow with actors on nodes of their own and a faster learner.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +28,7 @@ from usfa.cluster.connection import connected, cpus_here
 from usfa.cluster.fleet import RayFleet
 from usfa.cluster.learner import ClusterLearner
 from usfa.cluster.measuring import measure_costs
-from usfa.cluster.planning import Site, predict
+from usfa.cluster.planning import Costs, Site, predict
 from usfa.evaluation import write_table
 from usfa.experiments import TrainConfig, build_agent, preset
 from usfa.figures import save
@@ -42,6 +44,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--actors", type=int, nargs="+", default=[1, 2, 3, 4])
+    parser.add_argument("--learner-speedup", type=float, default=40.0)
     parser.add_argument("--out", type=Path)
     chosen = parser.parse_args()
     config = preset(chosen.preset)
@@ -50,7 +53,9 @@ def main() -> None:
     most = max(chosen.actors)
     with connected(ClusterConfig("local", most, cpus_per_actor=cpus_here() / most)):
         against_one_process(config, agent, chosen.rounds, chosen.turns)
-        against_the_model(config, agent, chosen.rounds, chosen.actors, chosen.out)
+        costs = against_the_model(config, agent, chosen.rounds, chosen.actors, chosen.out)
+    if chosen.out is not None:
+        beyond_this_machine(costs, chosen.learner_speedup, chosen.out)
 
 
 def against_one_process(config: TrainConfig, agent: Agent, rounds: int, turns: int) -> None:
@@ -104,7 +109,7 @@ def show_transport(fleet: RayFleet) -> None:
     )
 
 
-def against_the_model(config: TrainConfig, agent: Agent, rounds: int, actors: list[int], out: Path | None) -> None:
+def against_the_model(config: TrainConfig, agent: Agent, rounds: int, actors: list[int], out: Path | None) -> Costs:
     costs = measure_costs(agent, config.learner, config.environments, config.tasks, (0,), torch.device("cpu"), rounds)
     print(costs)
     here = predict(costs, Site(shared_cores=cpus_here()), actors)
@@ -117,11 +122,17 @@ def against_the_model(config: TrainConfig, agent: Agent, rounds: int, actors: li
     table = pd.DataFrame(rows, columns=COLUMNS)
     print(table.to_string(index=False, float_format="{:,.2f}".format))
     if out is not None:
-        far = predict(costs, Site(), [1, 2, 3, 4, 6, 10, 20, 50, 100, 200, 500, 1000])
-        for name, content in {"measured": table, "plan": far}.items():
-            write_table(out / f"{name}.csv", content)
+        write_table(out / "measured.csv", table)
         save(plan(here, table), out / "measured.png")
-        save(plan(far), out / "plan.png")
+    return costs
+
+
+def beyond_this_machine(costs: Costs, speedup: float, out: Path) -> None:
+    """Actors on nodes of their own with a core like these, and a learner that is faster."""
+    faster = replace(costs, learn=costs.learn / speedup)
+    table = predict(faster, Site(), [1, 2, 3, 4, 6, 10, 20, 50, 100, 200, 500, 1000])
+    write_table(out / "plan.csv", table)
+    save(plan(table), out / "plan.png")
 
 
 if __name__ == "__main__":

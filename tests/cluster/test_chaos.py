@@ -20,12 +20,12 @@ TESTS = Path(__file__).parents[1]
 TRAIN = (
     *("train", "trip-usfa", "--environment", "counted_trip:CountedTrip-v0", "--seeds", "0", "1", "2", "3", "4"),
     *("--learner.environments", "2", "--learner.trajectory-length", "2", "--learner.reuse", "7"),
-    *("--learner.budget", "4000", "--evaluation.tasks", "trip-directions", "--evaluation.candidates", "task"),
+    *("--learner.budget", "6000", "--evaluation.tasks", "trip-directions", "--evaluation.candidates", "task"),
     *("--evaluation.snapshots", "1", "--checkpoint-every", "20"),
     *("--cluster", "local", "--actors", "2", "--cpus-per-actor", "0.5"),
 )
 FRAMES = 5 * 2 * 2  # of a trajectory: seeds, environments, steps
-UNDISTURBED = (0.0025, 0.0088)
+UNDISTURBED = (0.0009, 0.0022)
 """95 % interval of the mean gap after the same training in one process, with nobody killed."""
 
 
@@ -103,7 +103,7 @@ def test_all_frames_are_accounted_for_and_the_score_is_as_undisturbed(tmp_path):
         assert second.process.wait(timeout=240) == 0, (tmp_path / "log").read_text()
         lines = second.lines()
     check_account(path, lines, sum(steps_counted(tally).values()))
-    assert in_interval(path)
+    assert as_good_as_undisturbed(path)
 
 
 def check_account(path, lines, stepped):
@@ -120,8 +120,9 @@ def check_account(path, lines, stepped):
     assert account.trajectories["lost"] <= 3 * 2 + 2 * 2  # the requests of three dead actors, and of a dead learner
 
 
-def in_interval(path):
+def as_good_as_undisturbed(path):
+    """The interval of the disturbed run reaches down to that of the other; a smaller gap is no fault."""
     scores = read_scores(path / "scores.csv")
     last = scores[scores.snapshot == scores.snapshot.max()]
     found = summarise(last.assign(gap=last.optimal - last.score), ["agent"], "gap").iloc[0]
-    return found["low"] <= UNDISTURBED[1] and UNDISTURBED[0] <= found["high"]
+    return found["low"] <= UNDISTURBED[1]
