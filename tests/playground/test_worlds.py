@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import usfa
-from usfa.environments import make
+from usfa.environments import ObservationSpec, make
 from usfa.errors import InputError
 from usfa.playground.worlds import DoomWorld, MdpWorld, PictureWorld, RoomWorld, make_world
 
@@ -112,9 +112,9 @@ def test_what_does_not_render_is_told_in_a_sentence():
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 def test_a_mo_gymnasium_agent_finds_its_world():
     agent = usfa.load("trip")
-    spec = replace(agent.file.spec, observation=replace(agent.file.spec.observation, shape=(2,), states=0))
     sea = "mo_gymnasium:deep-sea-treasure-v0"
-    agent.file = replace(agent.file, environment=sea, spec=replace(spec, actions=4), environment_arguments={})
+    spec = replace(agent.file.spec, observation=ObservationSpec.of(make(sea).observation_space), actions=4)
+    agent.file = replace(agent.file, environment=sea, spec=spec, environment_arguments={})
     with pytest.raises(InputError, match="trust"):
         make_world(replace_environment(agent, "no_such_module:Env-v0"))
     world = make_world(agent, trust=True)
