@@ -57,7 +57,7 @@ def _network_share(config: TrainConfig) -> float:
     """Time inside acting, the loss, its gradient and Adam, as a share of all."""
     learner = _learner(config, RUNS)
     inside = [0.0]
-    _count(learner.rollout, "_act", inside)
+    _count(learner.agent, "act", inside)
     _count(learner, "_improve", inside)
     total = _seconds(lambda: _train(learner))
     return inside[0] / total
