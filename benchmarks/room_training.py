@@ -1,9 +1,9 @@
-"""Training in the room against the bare network: what environments, targets, buffers and Adam cost besides.
+"""Training in the room against the bare network: what environments, targets and buffers cost besides.
 
     python benchmarks/room_training.py [--presets room-laptop room-paper] [--rounds 6]
 
-Bare network: the same acting and learning passes (T steps for all environments, then forward and backward for every
-update) on random tensors: no environments, no targets, no buffers, no optimiser. Then what n_z = 30 policies cost
+Bare network: the same acting and learning passes (T steps for all environments, then forward, backward and a step of
+Adam for every update) on random tensors: no environments, no targets, no buffers. Then what n_z = 30 policies cost
 against one, in acting and in learning. All of a preset is measured in one process, in turns.
 """
 
@@ -19,7 +19,8 @@ from torch import Tensor
 
 from usfa.agents import Agent
 from usfa.experiments import TrainConfig, build_agent, preset
-from usfa.learners import Learner, Precision, choose_device
+from usfa.learners import Adam, Learner, Precision, choose_device
+from usfa.learners.adam import clip, flatten
 from usfa.learners.hardware import autocast
 from usfa.networks import Parameters
 from usfa.trajectory import Inputs
@@ -34,6 +35,7 @@ class BareNetwork:
         self.precision: Precision = "bf16" if config.precision == "bf16" else "fp32"
         drawn = agent.initial_parameters(torch.Generator().manual_seed(0))
         self.parameters: Parameters = {name: x.to(self.device).requires_grad_() for name, x in drawn.items()}
+        self.adam = Adam(self._one_run())
         learner = config.learner
         self.inputs = self._inputs(learner.trajectory_length + 1, learner.environments)
         self.z = torch.randn(learner.environments, policies, agent.spec.features, device=self.device)
@@ -57,7 +59,13 @@ class BareNetwork:
         parts = self.config.learner.updates_per_round
         for k, z in enumerate(self.z.chunk(parts)):
             values = self._unroll(Inputs(*(x.chunk(parts, dim=1)[k] for x in self.inputs)), z)
-            torch.autograd.grad(values.sum(), list(self.parameters.values()))
+            gradient = flatten([x[None] for x in torch.autograd.grad(values.sum(), list(self.parameters.values()))])
+            clip(gradient, self.config.learner.clip)
+            self.adam.step(self._one_run(), gradient, torch.zeros(1, device=self.device))
+
+    def _one_run(self) -> Parameters:
+        """With the axis of runs, which Adam wants."""
+        return {name: x.detach()[None] for name, x in self.parameters.items()}
 
     def round(self) -> None:
         self.act()

@@ -89,8 +89,8 @@ class UniversalNetwork:
         state, core_state = self.see(parameters, inputs, core_state)  # [T, B, F]
         policy = _through(self.embedding, parameters, z)  # [B, N, E]
         joined = _through(self.head, parameters, self._join(parameters, state, policy))  # [T, B, N, H]
-        values = self.output(parameters, joined).float() * self.config.scale
-        return values.unflatten(-1, self.outputs), core_state
+        values = self.output(parameters, joined).float().unflatten(-1, self.outputs)
+        return values if self.config.scale == 1 else values * self.config.scale, core_state
 
     def see(self, parameters: Parameters, inputs: Inputs, core_state: CoreState) -> tuple[Tensor, CoreState]:
         """The input processing unit: the state embedding f(h), [T, B, F], and the memory after the last step."""
