@@ -11,11 +11,10 @@ import torch
 from numpy.typing import NDArray
 from racing import Array, Contest, Scorer, TimeIsUp, arguments, write
 
-from usfa.environments import EnvironmentSource, ObservationSpec
+from usfa.environments import EnvironmentSource
 from usfa.experiments import build_agent, settings_for
 from usfa.learners import Learner
 from usfa.networks import select_run
-from usfa.trajectory import Present
 
 FRAMES = {
     "deep-sea-treasure-v0": 400_000,
@@ -50,8 +49,7 @@ def make_learner(contest: Contest, seed: int) -> Learner:
 def act(learner: Learner, seen: NDArray[Any], w: Array) -> NDArray[np.int64]:
     """Greedy actions with C = {w}."""
     agent = learner.agent
-    spec: ObservationSpec = agent.spec.observation
-    present: Present = agent.at_start(torch.from_numpy(spec.encode(seen)))
+    present = agent.at_start(torch.from_numpy(agent.spec.observation.encode(seen)))
     tasks = torch.from_numpy(w).float()
     action, _ = agent.act(select_run(learner.parameters, 0), present, tasks, tasks[:, None])
     return action.numpy()

@@ -38,10 +38,9 @@ def test_ray_is_missing(cluster):
     assert sentence(cluster) == "--cluster needs Ray, which is not installed; expected pip install 'usfa[ray]'."
 
 
-def test_nobody_answers(closed_port):
-    started = time.monotonic()
+def test_nobody_answers(monkeypatch, closed_port):
+    monkeypatch.setattr("ray.init", lambda **_: pytest.fail("Ray was asked, which tries for minutes."))
     said = sentence(f"127.0.0.1:{closed_port}")
-    assert time.monotonic() - started < 6
     assert said.startswith(f"--cluster is '127.0.0.1:{closed_port}', but nobody answers there (")
     assert said.endswith("expected one that `ray start --head` has started, local, or another HOST:PORT.")
 

@@ -75,6 +75,14 @@ class Visitor:
             self.pass_time(0.0)
             time.sleep(0.005)
 
+    def wait_for_oracle(self):
+        """It is made in the background, in seconds that have nothing to do with the visitor's own clock."""
+        oracles, rules = self.director._services.oracles, self.session.players[0].world.rules
+        deadline = time.monotonic() + 120
+        while oracles.get(rules) is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
     def pass_time(self, seconds):
         self.now += seconds
         self.director.turn(self.now)

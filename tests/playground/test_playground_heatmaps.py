@@ -1,17 +1,19 @@
 import queue
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import usfa
 from usfa.environments import trip_mdp
+from usfa.errors import InputError
 from usfa.evaluation import bound_table
 from usfa.playground.heatmaps import HeatmapRequest, heatmap
 from usfa.playground.worker import HeatmapWorker
 
 
-def request_for(agent="trip", environment="trip", quantity="score", w=(0.0, 0.0), candidates="task", resolution=5):
+def request_for(agent="trip", environment=None, quantity="score", w=(0.0, 0.0), candidates="task", resolution=5):
     return HeatmapRequest(
         agent=agent,
         environment=environment,
@@ -59,7 +61,7 @@ def test_the_bound_is_the_sum_of_its_terms_and_holds():
 
 
 def test_scores_of_the_room_grow_while_one_watches(repertoire, agent_paths):
-    request = request_for(agent_paths[0], "room", w=(0.0, 0.0, 0.5, -0.25), resolution=3)
+    request = request_for(agent_paths[0], w=(0.0, 0.0, 0.5, -0.25), resolution=3)
     assert (request.tasks[:, 2:] == [0.5, -0.25]).all()
     progress = []
     for partial in heatmap(request, repertoire["small"]):
@@ -93,7 +95,7 @@ def test_maps_come_from_a_process_with_progress_and_can_be_stopped(worker, agent
     done = told(notes)
     assert done.progress == 1
     assert done.values == final(request_for(), usfa.load("trip")).round(4).tolist()
-    long = request_for(agent_paths[0], "room", w=(0.0,) * 4, resolution=25)
+    long = request_for(agent_paths[0], w=(0.0,) * 4, resolution=25)
     worker.submit(owner, long, notes.put)
     told(notes)
     assert told(notes).progress < 1
@@ -122,4 +124,19 @@ def test_what_cannot_be_mapped_is_told(worker):
     notes = queue.SimpleQueue()
     worker.submit(object(), request_for(environment="no_such_module:Env-v0"), notes.put)
     told(notes)
-    assert "trust" in told(notes, "error").says
+    assert "no_such_module" in told(notes, "error").says
+
+
+@pytest.mark.parametrize("named", [{"environment": "no_such_module:Env-v0"}, {"phi": "os:system"}])
+def test_an_agents_file_imports_nothing_without_trust(named):
+    agent = usfa.load("trip")
+    agent.file = replace(agent.file, **named)
+    with pytest.raises(InputError, match="--trust"):
+        next(heatmap(request_for(), agent))
+
+
+def test_who_names_the_environment_does_not_vouch_for_the_files_phi():
+    agent = usfa.load("trip")
+    agent.file = replace(agent.file, phi="os:system")
+    with pytest.raises(InputError, match="--trust"):
+        next(heatmap(request_for(environment="trip"), agent))

@@ -42,7 +42,7 @@ Examples:
   usfa evaluate trip --task 0.7,0.7 1,-0.5 --candidates task train sample:5
   usfa front trip --preferences simplex:100 --reference 0,0
   usfa watch room --agent room --task 1,1,-1,0 --candidates train
-  usfa check-env own_environment:Delivery
+  usfa check-env own_environment:Garden
   usfa train room-laptop --cluster local --actors 2
 
 Each command has --help. Mistakes in the input end with one sentence and exit code 2.

@@ -29,7 +29,8 @@ class CheckEnv:
 
     Examples:
       usfa check-env minecart-v0
-      usfa check-env own_environment:Delivery --arguments size 5
+      usfa check-env own_environment:Garden
+      usfa check-env fruit-tree-v0 --arguments depth 5
       usfa check-env CartPole-v1 --phi own_features:phi
     """
 

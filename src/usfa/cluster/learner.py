@@ -135,10 +135,7 @@ class ClusterLearner(Improver):
             self._start(actor)
 
     def _start(self, actor: _Actor) -> None:
-        job = Job(
-            *(self.agent, self.config, self._environments),
-            *(self.training_tasks, self.seeds, self.precision),
-        )
+        job = Job(self.agent, self.config, self._environments, self.training_tasks, self.seeds, self.precision)
         self._fleet.start(job, actor.life)
 
     def _welcome(self, life: Life, greeting: Greeting) -> None:

@@ -14,8 +14,8 @@ def imported(where: str, what: str) -> Any:
     """What "module:name" stands for; importing it runs the module.
 
     Args:
-        where: such as "own_environment:Delivery".
-        what: what to call it in an error, such as "environment".
+        where: such as "own_features:phi".
+        what: what to call it in an error, such as "φ".
     """
     module, _, name = where.partition(":")
     found = import_module(module, f"the {what} {where!r}")

@@ -219,13 +219,18 @@ def _copy(env: Environment) -> Environment:
         ) from error
 
 
-def check_trusted(name: str, trust: bool, phi: str = "reward") -> None:
+def check_trusted(name: str | None, trust: bool, phi: str = "reward") -> None:
     """Refuse to import a module because a file from somebody else names it.
 
     "module:Env-v0" and "module:Class" import the module, which runs its code. Modules that the user has imported are
     fine for environments. A function φ is called with whatever comes, so a file may not choose one by itself.
+
+    Args:
+        name: of the environment; None if it was not the file that named it.
+        trust: whether the file may name anything.
+        phi: where φ comes from.
     """
-    module, colon, _ = name.partition(":")
+    module, colon, _ = (name or "").partition(":")
     if colon and not trust and module not in sys.modules:
         raise InputError(
             f"The file names the environment {name!r}, which would import and run the module {module!r}; "

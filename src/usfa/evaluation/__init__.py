@@ -1,6 +1,7 @@
 """Agents -> tables of scores, and statistics of such tables."""
 
 from usfa.evaluation.bounds import bound_table
+from usfa.evaluation.episodes import environments_of
 from usfa.evaluation.evaluate import evaluate
 from usfa.evaluation.exact import exact_mdp, exact_scores, greedy_tables
 from usfa.evaluation.fronts import (
@@ -23,6 +24,7 @@ __all__ = [
     "bootstrap_interval",
     "bound_table",
     "environment_front",
+    "environments_of",
     "evaluate",
     "exact_mdp",
     "exact_scores",

@@ -28,10 +28,14 @@ __all__ = [
 Array = NDArray[np.float64]
 
 
-def environments_of(agent: TrainedAgent, trust: bool) -> EnvironmentSource:
-    """Where an agent was trained; `trust` whether its file may name modules to import."""
-    check_trusted(agent.file.environment, trust, agent.file.phi)
-    return source(agent.file.environment, phi=agent.file.phi, **agent.file.environment_arguments)
+def environments_of(agent: TrainedAgent, trust: bool, environment: str | None = None) -> EnvironmentSource:
+    """Where an agent was trained, or another `environment` that the user names; φ and arguments are the file's.
+
+    `trust` says whether the agent's file may name modules to import.
+    """
+    check_trusted(agent.file.environment if environment is None else None, trust, agent.file.phi)
+    name = agent.file.environment if environment is None else environment
+    return source(name, phi=agent.file.phi, **agent.file.environment_arguments)
 
 
 class EpisodeBatch(NamedTuple):

@@ -20,12 +20,12 @@ from usfa.agents import Policy, TrainedAgent
 from usfa.environments import feature_count, make
 from usfa.environments.room import OBJECTS, RoomRules
 from usfa.environments.room.layout import wall_cells
+from usfa.environments.room.rules import split_arguments
 from usfa.errors import InputError
 from usfa.experiments.library import load
 from usfa.experiments.progress import progress_bar
 from usfa.figures.room import MapOfRoom, Pixels, compose, contact_sheet
 from usfa.files import write_atomically
-from usfa.records import from_json
 from usfa.tasks import parse_task
 
 __all__ = ["Watch", "watch"]
@@ -137,12 +137,9 @@ def _scene(environment: str, request: Watch) -> tuple[_Scene, NDArray[np.float64
     # An agent sees what it was trained with; what the request says comes on top of that.
     arguments = {**(agent.file.environment_arguments if agent is not None else {}), **given}
     if environment == "room":
-        shown: dict[str, int] = {
-            name: int(arguments.pop(name)) for name in ("image_size", "frame_stack") if name in arguments
-        }
-        rules = from_json(RoomRules, arguments, "--arguments")
+        rules, camera = split_arguments(arguments, "--arguments")
         w = parse_task(request.task, rules.types)
-        return _RoomScene(request, rules, shown, w, _policy_of(agent, request, w)), w
+        return _RoomScene(request, rules, camera, w, _policy_of(agent, request, w)), w
     if agent is None and request.policy in STATE_POLICIES:
         raise InputError(f"The {request.policy} knows only the environment 'room'; given was {environment!r}.")
     env = make(environment, request.phi, render_mode="rgb_array", **arguments)
@@ -160,14 +157,14 @@ class _RoomScene:
     over = False
 
     def __init__(
-        self, request: Watch, rules: RoomRules, shown: dict[str, int], w: NDArray[np.float64], policy: Policy | None
+        self, request: Watch, rules: RoomRules, camera: dict[str, Any], w: NDArray[np.float64], policy: Policy | None
     ) -> None:
         # Here and not above: they bring the compiler, which nothing else on the command line needs.
         from usfa.environments.room.batch import RoomBatch
         from usfa.environments.room.oracle import Greedy, Oracle, StatePolicy, random_policy
 
         self._walls = wall_cells(rules)
-        self._batch = RoomBatch(1, rules, seeds=[request.seed], **shown)
+        self._batch = RoomBatch(1, rules, seeds=[request.seed], **camera)
         self.names = tuple(kind.name for kind in OBJECTS[: rules.types])
         self._colours = [OBJECTS[kind].colour for kind in np.repeat(np.arange(rules.types), rules.objects_per_type)]
         self._path = [self._batch.world.pose[0, :2].copy()]

@@ -9,7 +9,7 @@ __all__ = ["Clock", "Tick"]
 
 Tick = Literal["decide", "arrive"]
 _SMOOTH_BELOW = 20.0  # decisions per second; faster than this needs no pictures in between
-_SOON = 1e-4
+_SOON = 1e-4  # seconds; what is due within them is due now
 
 
 class Clock:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-__all__ = ["Moment", "PlayerMoment", "Shown", "ThoughtMoment", "pack", "shrunk"]
+__all__ = ["Moment", "Pixels", "PlayerMoment", "Shown", "ThoughtMoment", "pack", "shrunk"]
 
 Pixels = NDArray[np.uint8]  # [height, width, 3]
 _EXACT_BELOW = 128  # pixels: smaller pictures are shown enlarged, so that every one of them counts

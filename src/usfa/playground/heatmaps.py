@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 
 from usfa.agents import TrainedAgent
-from usfa.environments import Batch, check_trusted, source
-from usfa.evaluation import bound_table, exact_mdp, exact_scores
+from usfa.environments import Batch, EnvironmentSource
+from usfa.evaluation import bound_table, environments_of, exact_mdp, exact_scores
 from usfa.functional import TabularMDP, optimal_return
 from usfa.playground.protocol import Candidates, ShownHeatmap
 from usfa.trajectory import CoreState, Present
@@ -31,8 +31,8 @@ class HeatmapRequest:
     """What to map."""
 
     agent: str  # for usfa.load
-    environment: str
-    trust: bool
+    environment: str | None  # in place of where the agent was trained
+    trust: bool  # whether the agent's file may name modules to import
     player: int
     quantity: str
     x: int
@@ -74,26 +74,30 @@ class Partial(NamedTuple):
 
 def heatmap(request: HeatmapRequest, agent: TrainedAgent) -> Iterator[Partial]:
     """The map, better and better; the last one has progress 1."""
-    check_trusted(request.environment, request.trust, agent.file.phi)
+    environments = environments_of(agent, request.trust, request.environment)
     w = request.tasks
     z = agent.candidates(w, request.candidates, np.random.default_rng(0))
-    for values, progress in _values(request, agent, w, z):
+    for values, progress in _values(request, agent, environments, w, z):
         yield Partial(values.reshape(request.resolution, request.resolution), progress)
 
 
 def _values(
-    request: HeatmapRequest, agent: TrainedAgent, w: NDArray[np.float64], z: NDArray[np.float64]
+    request: HeatmapRequest,
+    agent: TrainedAgent,
+    environments: EnvironmentSource,
+    w: NDArray[np.float64],
+    z: NDArray[np.float64],
 ) -> Iterator[tuple[NDArray[np.float64], float]]:
     if request.quantity == "distance":
         yield np.linalg.norm(w[:, None] - z, axis=-1).min(axis=1), 1.0
         return
-    env = source(request.environment, phi=agent.file.phi, **agent.file.environment_arguments).one()
+    env = environments.one()
     mdp = exact_mdp(env)
     env.close()
     if mdp is not None:
         yield _exact(request.quantity, agent, mdp, w, z), 1.0
     else:
-        yield from _scores(request, agent, w, z)
+        yield from _scores(request, agent, environments, w, z)
 
 
 def _exact(
@@ -108,12 +112,15 @@ def _exact(
 
 
 def _scores(
-    request: HeatmapRequest, agent: TrainedAgent, w: NDArray[np.float64], z: NDArray[np.float64]
+    request: HeatmapRequest,
+    agent: TrainedAgent,
+    environments: EnvironmentSource,
+    w: NDArray[np.float64],
+    z: NDArray[np.float64],
 ) -> Iterator[tuple[NDArray[np.float64], float]]:
     """The mean return of some episodes on every task, as it grows; all tasks meet the same worlds."""
-    environments = source(request.environment, phi=agent.file.phi, **agent.file.environment_arguments)
     seeds = np.arange(EPISODES) + request.seed
-    at_once = max(1, _AT_ONCE.get(request.environment, 32) // EPISODES)
+    at_once = max(1, _AT_ONCE.get(request.environment or agent.file.environment, 32) // EPISODES)
     values = np.full(len(w), np.nan)
     for first in range(0, len(w), at_once):
         here = slice(first, min(first + at_once, len(w)))

@@ -180,8 +180,8 @@ class Session:
         repertoire = self._services.repertoire
         return HeatmapRequest(
             agent=repertoire.paths[self._names[asked.player]],
-            environment=repertoire.environment_of(self._names[asked.player]),
-            trust=repertoire.trust or repertoire.environment is not None,
+            environment=repertoire.environment,
+            trust=repertoire.trust,
             player=asked.player,
             quantity=asked.quantity,
             x=asked.x,

@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from usfa.errors import InputError
+from usfa.records import from_json
 
-__all__ = ["ACTIONS", "EYE", "FIELD_OF_VIEW", "OBJECTS", "SUBSTEPS", "Action", "ObjectType", "RoomRules"]
+__all__ = [
+    "ACTIONS",
+    "CAMERA_ARGUMENTS",
+    "EYE",
+    "FIELD_OF_VIEW",
+    "OBJECTS",
+    "SUBSTEPS",
+    "Action",
+    "ObjectType",
+    "RoomRules",
+    "split_arguments",
+]
 
 
 SUBSTEPS = 4  # frames of 1/60 s that a decision is held for
 EYE = 0.9  # metres from the floor to the camera
 FIELD_OF_VIEW = math.radians(80)  # of the image's width
+CAMERA_ARGUMENTS = ("image_size", "frame_stack")  # of an environment: what it shows, and not what happens in it
 
 
 @dataclass(frozen=True)
@@ -140,3 +155,15 @@ def _check_layout(layout: object) -> None:
             raise InputError(f"Line {number} of the layout is {line!r}; expected only '#' for wall and '.' for floor.")
     if "." not in layout:
         raise InputError("The layout has no floor; expected at least one '.'.")
+
+
+def split_arguments(arguments: Mapping[str, Any], where: str) -> tuple[RoomRules, dict[str, Any]]:
+    """The arguments of an environment as rules, and those of its camera, for :class:`RoomBatch`.
+
+    Args:
+        arguments: as in a file or on the command line.
+        where: what an error calls them.
+    """
+    camera = {name: int(arguments[name]) for name in CAMERA_ARGUMENTS if name in arguments}
+    fields = {name: value for name, value in arguments.items() if name not in camera}
+    return from_json(RoomRules, fields, where), camera

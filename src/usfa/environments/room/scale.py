@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from usfa.environments.room.rules import CAMERA_ARGUMENTS
+
 __all__ = ["YARDSTICK", "is_standard_room", "measured", "read_yardstick"]
 
 YARDSTICK = Path(str(resources.files("usfa") / "shipped" / "room-yardstick.csv"))
@@ -31,4 +33,4 @@ def measured(scores: pd.DataFrame, yardstick: pd.DataFrame) -> pd.DataFrame:
 
 def is_standard_room(environment: str, arguments: Mapping[str, object]) -> bool:
     """Whether these are the rules of the paper's room, whatever the picture: then the yardstick applies."""
-    return environment == "room" and not arguments.keys() - {"image_size", "frame_stack"}
+    return environment == "room" and not arguments.keys() - set(CAMERA_ARGUMENTS)

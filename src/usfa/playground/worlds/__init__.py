@@ -25,10 +25,8 @@ def make_world(agent: TrainedAgent, environment: str | None = None, trust: bool 
         environment: a name, in place of the one in the agent's file.
         trust: whether that file may name a module to import, for the environment or for φ.
     """
-    name = environment or agent.file.environment
-    check_trusted(name, trust or environment is not None)
-    check_trusted(name="", trust=trust, phi=agent.file.phi)
-    world = _make(name, agent.file.phi, agent.file.environment_arguments)
+    check_trusted(agent.file.environment if environment is None else None, trust, agent.file.phi)
+    world = _make(environment or agent.file.environment, agent.file.phi, agent.file.environment_arguments)
     _check_fits(agent, world)
     return world
 

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from usfa.environments import ObservationSpec, TabularEnv, Trip
 from usfa.functional import optimal_return
-from usfa.playground.protocol import FeatureCard, PresetGroup
-from usfa.playground.worlds.picture import PALETTE
-from usfa.playground.worlds.world import Happening, Pixels, WorldKind, preset_group
+from usfa.playground.protocol import PresetGroup
+from usfa.playground.worlds.world import Happening, Pixels, WorldKind, feature_cards, preset_group
 from usfa.tasks import task_set
 
 __all__ = ["MdpWorld"]
@@ -29,7 +28,8 @@ class MdpWorld:
 
     def __init__(self, env: TabularEnv) -> None:
         self._env = env
-        self.features, self.presets = _features(env), _presets(env)
+        self.features = feature_cards(env.mdp.features, ("coffee", "food") if isinstance(env, Trip) else None)
+        self.presets = _presets(env)
         self.actions = list(env.action_names)
         self._spec = ObservationSpec.of(env.observation_space)
         self.reset(0)
@@ -78,11 +78,6 @@ class MdpWorld:
 
     def close(self) -> None:
         self._env.close()
-
-
-def _features(env: TabularEnv) -> list[FeatureCard]:
-    names = ["coffee", "food"] if isinstance(env, Trip) else [f"φ{index + 1}" for index in range(env.mdp.features)]
-    return [FeatureCard(name, PALETTE[index % len(PALETTE)]) for index, name in enumerate(names)]
 
 
 def _presets(env: TabularEnv) -> list[PresetGroup]:

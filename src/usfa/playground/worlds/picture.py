@@ -11,14 +11,11 @@ from usfa.environments import Environment, ObservationSpec, action_count, featur
 from usfa.environments.room import RoomRules
 from usfa.errors import InputError
 from usfa.playground.frames import shrunk
-from usfa.playground.protocol import FeatureCard, PresetGroup
+from usfa.playground.protocol import PresetGroup
 from usfa.playground.worlds.room import object_cards, room_plan, room_presets
-from usfa.playground.worlds.world import Happening, Pixels, WorldKind
+from usfa.playground.worlds.world import Happening, Pixels, WorldKind, feature_cards
 
-__all__ = ["PALETTE", "DoomWorld", "PictureWorld"]
-
-# Okabe and Ito's, as in the figures.
-PALETTE = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A7A7A", "#B8A800")
+__all__ = ["DoomWorld", "PictureWorld"]
 
 
 class PictureWorld:
@@ -32,7 +29,7 @@ class PictureWorld:
     def __init__(self, env: Environment) -> None:
         self._env = env
         inner: Any = env.unwrapped
-        self.features = _features(feature_count(env))
+        self.features = feature_cards(feature_count(env))
         self.actions = list(getattr(inner, "action_names", [f"action {index}" for index in range(action_count(env))]))
         self.presets: list[PresetGroup] = []
         self.rate = float(np.clip(env.metadata.get("render_fps") or 10, 2, 15))
@@ -91,7 +88,3 @@ class DoomWorld(PictureWorld):
     def place(self, share: float = 1.0) -> dict[str, Any]:
         objects = [[int(kind), round(float(x), 2), round(float(y), 2)] for kind, x, y in self._info["objects"]]
         return {"pose": np.round(self._info["agent"], 3).tolist(), "objects": objects}
-
-
-def _features(count: int) -> list[FeatureCard]:
-    return [FeatureCard(f"φ{index + 1}", PALETTE[index % len(PALETTE)]) for index in range(count)]

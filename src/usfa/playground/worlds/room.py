@@ -12,11 +12,11 @@ from usfa.environments.room import ACTIONS, OBJECTS, RoomRules
 from usfa.environments.room.batch import RoomBatch
 from usfa.environments.room.drawing import Camera, draw, make_camera
 from usfa.environments.room.layout import wall_cells
+from usfa.environments.room.rules import split_arguments
 from usfa.environments.room.textures import textures
 from usfa.environments.room.world import make_plan
 from usfa.playground.protocol import FeatureCard, PresetGroup
 from usfa.playground.worlds.world import Happening, Pixels, WorldKind, preset_group
-from usfa.records import from_json
 from usfa.tasks import task_set
 
 __all__ = ["RoomWorld", "object_cards", "room_plan", "room_presets"]
@@ -31,14 +31,10 @@ class RoomWorld:
     moment = 15
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
-        shown: dict[str, Any] = {
-            name: int(arguments[name]) for name in ("image_size", "frame_stack") if name in arguments
-        }
-        others = {name: value for name, value in arguments.items() if name not in shown}
-        self.rules = from_json(RoomRules, others, "The agent's environment_arguments")
+        self.rules, camera = split_arguments(arguments, "The agent's environment_arguments")
         self.features, self.presets = object_cards(self.rules.types), room_presets(self.rules.types)
         self.actions = [action.name for action in ACTIONS]
-        self._batch = RoomBatch(1, self.rules, **shown)
+        self._batch = RoomBatch(1, self.rules, **camera)
         self._plan = make_plan(self.rules)
         self._camera: tuple[int, Camera] | None = None
         self._previous_pose = self._batch.world.pose.copy()

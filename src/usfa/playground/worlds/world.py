@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from usfa.environments.room import RoomRules
+from usfa.playground.frames import Pixels
 from usfa.playground.protocol import FeatureCard, PresetGroup
 from usfa.tasks import format_task
 
-__all__ = ["Happening", "Pixels", "World", "WorldKind", "preset_group"]
+__all__ = ["Happening", "Pixels", "World", "WorldKind", "feature_cards", "preset_group"]
 
-Pixels = NDArray[np.uint8]  # [height, width, 3]
 WorldKind = Literal["room", "mdp", "picture"]
+# Okabe and Ito's, as in the figures.
+_PALETTE = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A7A7A", "#B8A800")
 
 
 class Happening(NamedTuple):
@@ -71,6 +74,12 @@ class World(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+def feature_cards(count: int, names: Sequence[str] | None = None) -> list[FeatureCard]:
+    """Cards without pictures; φ1, φ2, … where there are no names."""
+    called = [f"φ{index + 1}" for index in range(count)] if names is None else names
+    return [FeatureCard(name, _PALETTE[index % len(_PALETTE)]) for index, name in enumerate(called)]
 
 
 def preset_group(name: str, tasks: NDArray[np.float64]) -> PresetGroup:

@@ -16,6 +16,8 @@ export function options(select, entries, chosen) {
 export const signed = (value, digits = 2) =>
   (value > 0 ? "+" : value < 0 ? "−" : "") + Math.abs(value).toFixed(digits);
 
+export const clamp = (value, low = -1, high = 1) => Math.max(low, Math.min(high, value));
+
 export const plain = (value, digits = 2) => (value < 0 ? "−" : "") + Math.abs(value).toFixed(digits);
 
 // A canvas as large as it is shown, in the screen's own pixels; returns its pen and its size in CSS pixels.

@@ -1,6 +1,6 @@
 // A map over two features of task space, computed by the server; a click sets the task.
 
-import { colour, find, options, plain, sharpened } from "./dom.js";
+import { clamp, colour, find, options, plain, sharpened } from "./dom.js";
 
 // Viridis, in steps.
 const SCALE = ["#440154", "#482878", "#3e4a89", "#31688e", "#26838f", "#1f9d8a", "#6cce5a", "#b6de2b", "#fee825"];
@@ -14,7 +14,7 @@ export class HeatmapPanel {
     this.canvas = find("heatmap-canvas");
     this.cursor = null;
     find("heatmap-start").onclick = () => this.#start();
-    find("heatmap-stop").onclick = () => this.#stopped(this.ask({ type: "stop-heatmap" }));
+    find("heatmap-stop").onclick = () => this.#stop();
     find("heatmap-player").onchange = () => this.#quantities();
     this.canvas.onclick = (event) => this.#pick(this.#cellAt(event));
     this.canvas.onmousemove = (event) => this.#point(this.#cellAt(event));
@@ -54,6 +54,11 @@ export class HeatmapPanel {
       type: "heatmap", x, y, quantity: find("heatmap-quantity").value, player: Number(find("heatmap-player").value),
       resolution: Number(find("heatmap-resolution").value),
     });
+  }
+
+  #stop() {
+    this.ask({ type: "stop-heatmap" });
+    this.#stopped();
   }
 
   #stopped() {
@@ -153,7 +158,7 @@ export class HeatmapPanel {
   #marks(pen, plane) {
     const { x, y, ticks } = this.map;
     if (this.task) {
-      const [px, py] = this.#at(plane, Math.max(-1, Math.min(1, this.task[x])), Math.max(-1, Math.min(1, this.task[y])));
+      const [px, py] = this.#at(plane, clamp(this.task[x]), clamp(this.task[y]));
       for (const [style, line] of [["#000", 5], ["#fff", 2.5]]) {
         pen.beginPath();
         pen.arc(px, py, 8, 0, 2 * Math.PI);
@@ -212,14 +217,14 @@ export class HeatmapPanel {
     const last = this.map.ticks.length - 1, middle = Math.floor(last / 2);
     if (event.key === "Enter") return this.#pick(this.cursor);
     const [x, y] = this.cursor ?? [middle, middle], [dx, dy] = moves[event.key];
-    this.#point([Math.max(0, Math.min(last, x + dx)), Math.max(0, Math.min(last, y + dy))]);
+    this.#point([clamp(x + dx, 0, last), clamp(y + dy, 0, last)]);
   }
 }
 
 const digits = (value) => (Math.abs(value) < 10 ? 2 : 1);
 
 function shade(share) {
-  const place = Math.max(0, Math.min(1, share)) * (SCALE.length - 1), below = Math.min(Math.floor(place), SCALE.length - 2);
+  const place = clamp(share, 0, 1) * (SCALE.length - 1), below = Math.min(Math.floor(place), SCALE.length - 2);
   const [a, b] = [SCALE[below], SCALE[below + 1]].map((hex) => [1, 3, 5].map((from) => parseInt(hex.slice(from, from + 2), 16)));
   return `rgb(${a.map((channel, index) => Math.round(channel + (b[index] - channel) * (place - below))).join()})`;
 }

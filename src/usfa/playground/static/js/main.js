@@ -2,7 +2,7 @@
 
 import { Chart } from "./chart.js";
 import { Connection } from "./connection.js";
-import { find, options } from "./dom.js";
+import { clamp, find, options } from "./dom.js";
 import { HeatmapPanel } from "./heatmap.js";
 import { describe, PlayerView } from "./players.js";
 import { startShortcuts } from "./shortcuts.js";
@@ -93,7 +93,7 @@ function takeRating(rated) {
   teach.show(rated);
   task.doubt(rated.w ? rated : null);
   if (!rated.w) return;
-  chosen.task = rated.w.map((value) => Math.max(-1, Math.min(1, value)));
+  chosen.task = rated.w.map((value) => clamp(value));
   task.show(chosen.task);
   heatmap.setTask(chosen.task);
 }

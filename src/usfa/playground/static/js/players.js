@@ -1,7 +1,7 @@
 // One player on the page: view, map or graph, and what it thinks.
 
 import { Bars } from "./bars.js";
-import { element, find, options, plain } from "./dom.js";
+import { clamp, element, find, options, plain } from "./dom.js";
 import { MdpGraph } from "./mdp.js";
 import { RoomMap } from "./roommap.js";
 
@@ -133,7 +133,7 @@ export class PlayerView {
   // How many pixels the view has on this screen.
   get size() {
     const { width } = this.part(".view").getBoundingClientRect();
-    return Math.round(Math.min(512, Math.max(160, width * (window.devicePixelRatio || 1))) / 16) * 16;
+    return Math.round(clamp(width * (window.devicePixelRatio || 1), 160, 512) / 16) * 16;
   }
 }
 

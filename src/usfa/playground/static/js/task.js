@@ -1,6 +1,6 @@
 // The sliders: the task w, its presets, and the task as a line of Python.
 
-import { element, find, signed } from "./dom.js";
+import { clamp, element, find, signed } from "./dom.js";
 
 const KEYS = { ArrowLeft: -0.05, ArrowDown: -0.05, ArrowRight: 0.05, ArrowUp: 0.05 };
 
@@ -34,7 +34,7 @@ export class TaskPanel {
       const step = KEYS[event.key];
       if (!step) return;
       event.preventDefault();
-      this.#choose(this.w.map((value, other) => (other === index ? Math.max(-1, Math.min(1, Math.round((value + step) * 20) / 20)) : value)));
+      this.#choose(this.w.map((value, other) => (other === index ? clamp(Math.round((value + step) * 20) / 20) : value)));
     };
     input.ondblclick = () => this.#choose(this.w.map((value, other) => (other === index ? 0 : value)));
     this.inputs.push({ input, output, doubt });
@@ -86,7 +86,7 @@ export class TaskPanel {
   }
 }
 
-export function pictureOf(feature) {
+function pictureOf(feature) {
   if (feature.picture) return element("img", { className: "thing", src: feature.picture, alt: "" });
   const swatch = element("span", { className: "swatch" });
   swatch.style.background = feature.colour;

@@ -1,6 +1,6 @@
 // Time: pause, step, speed, seed; and how fast everything is.
 
-import { find } from "./dom.js";
+import { clamp, find } from "./dom.js";
 
 export class Transport {
   constructor(chosen, ask) {
@@ -35,7 +35,7 @@ export class Transport {
   }
 
   #reset(wanted, ask) {
-    const seed = Math.min(2147483647, Math.max(0, Math.floor(wanted) || 0));
+    const seed = clamp(Math.floor(wanted) || 0, 0, 2147483647);
     this.chosen.seed = seed;
     find("seed").value = seed;
     ask({ type: "reset", seed });
