@@ -51,7 +51,7 @@ def act(learner: Learner, seen: NDArray[Any], w: Array) -> NDArray[np.int64]:
     agent = learner.agent
     present = agent.at_start(torch.from_numpy(agent.spec.observation.encode(seen)))
     tasks = torch.from_numpy(w).float()
-    action, _ = agent.act(select_run(learner.parameters, 0), present, tasks, tasks[:, None])
+    action, _ = agent.act(select_run(learner.best_parameters, 0), present, tasks, tasks[:, None])
     return action.numpy()
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import usfa
 from fake_environments import Walk
-from usfa.environments import register
+from usfa.environments import register, source
 from usfa.errors import InputError
 from usfa.evaluation import environment_front
 from usfa.evaluation.episodes import episode_batch, vector_returns
@@ -88,6 +88,14 @@ def test_an_instance_can_be_trained_in_evaluated_and_played(tmp_path):
     agent = usfa.load(run.path)
     assert len(usfa.evaluate(agent, [[1.0, 0.0], [-1.0, 0.0]], episodes=3)) == 2
     assert agent.policy([1.0, 0.0])(2) in (0, 1)
+
+
+def test_what_is_registered_here_can_be_made_in_other_processes(monkeypatch):
+    pickle = pytest.importorskip("ray.cloudpickle", reason="actors on a cluster need Ray")
+    register("walk-elsewhere", Walk())
+    travelling = pickle.dumps(source("walk-elsewhere"))
+    monkeypatch.setattr("usfa.environments.registry._REGISTERED", {})
+    assert pickle.loads(travelling).one().observation_space == Walk().observation_space
 
 
 @pytest.mark.parametrize("name", ["own:Own", "trip"])

@@ -1,8 +1,14 @@
+from dataclasses import replace
+
+import gymnasium as gym
 import numpy as np
 import pytest
 from PIL import Image
 
+from fake_agents import untrained
+from usfa.agents import AgentSpec, save_agent
 from usfa.cli import main
+from usfa.environments import ObservationSpec, register
 from usfa.errors import InputError
 from usfa.experiments.watch import Watch, watch
 from usfa.figures.room import MapOfRoom, contact_sheet
@@ -123,3 +129,44 @@ def test_mp4(tmp_path):
 def test_the_command_line_knows_truth_from_text(tmp_path, capsys):
     words = ["watch", "room", "--task", "1000", "--policy", "random", "--steps", "2", "--size", "42"]
     assert main([*words, "--arguments", "respawn", "False", "--out", str(tmp_path / "film.gif")]) == 0
+
+
+class Lamp(gym.Env):
+    """φ is in its info."""
+
+    observation_space = gym.spaces.Discrete(2)
+    action_space = gym.spaces.Discrete(2)
+    metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012 (as Gymnasium has it)
+
+    def __init__(self, render_mode=None):
+        self.render_mode = render_mode
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return 0, {}
+
+    def step(self, action):
+        return action, 1.0, False, False, {"vector_reward": np.array([1.0, 0.0])}
+
+    def render(self):
+        return np.zeros((20, 20, 3), np.uint8)
+
+
+@pytest.mark.parametrize(("phi", "given"), [("info", None), ("features:of_lamp", "info")])
+def test_an_agent_is_filmed_with_the_phi_it_was_trained_with_or_with_that_of_the_request(tmp_path, phi, given):
+    film, _ = watch("lamp", lamp_request(tmp_path, phi, given))
+    assert film.exists()
+
+
+def test_an_agents_file_does_not_choose_a_function_for_phi(tmp_path):
+    with pytest.raises(InputError, match=r"^The agent's φ is the function 'features:of_lamp'; expected it as --phi"):
+        watch("lamp", lamp_request(tmp_path, "features:of_lamp", None))
+
+
+def lamp_request(tmp_path, phi, given):
+    register("lamp", Lamp)
+    agent = untrained(environment="lamp", spec=AgentSpec(ObservationSpec((2,), 2), 2, 2))
+    save_agent(
+        tmp_path / "agent", replace(agent.file, phi=phi), {name: x[None] for name, x in agent.parameters.items()}
+    )
+    return Watch(task="1,0", agent=str(tmp_path / "agent"), phi=given, steps=2, size=42, out=tmp_path / "film.gif")

@@ -107,6 +107,9 @@ def source(
         return EnvironmentSource(lambda: with_phi(_copy(environment), phi))
     if not isinstance(environment, str):
         return EnvironmentSource(lambda: with_phi(_created(environment, repr(environment), arguments), phi))
+    if environment in _REGISTERED:  # by what makes it: the name is not known in processes that are started from here
+        created = _REGISTERED[environment]
+        return EnvironmentSource(lambda: with_phi(_created(created, repr(environment), arguments), phi))
     together = ENVIRONMENTS[environment].create_batch if environment in ENVIRONMENTS and phi == "reward" else None
 
     def create_batch(seeds: Sequence[int], gamma: float) -> Batch:

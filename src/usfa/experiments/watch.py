@@ -51,8 +51,9 @@ class Watch:
     """Of the room and of the random policy."""
     arguments: Mapping[str, bool | int | float | str] = field(default_factory=dict)
     """Arguments of the environment, such as: types 6 layout "...../.##../...../...../....." (a slash ends a line)."""
-    phi: str = "reward"
-    """Where φ comes from: reward (a vector), info (info["vector_reward"]), or module:function."""
+    phi: str | None = None
+    """Where φ comes from: reward (a vector), info (info["vector_reward"]), or module:function; by default what the
+    agent was trained with, else reward."""
     size: int = 336
     """Pixels of the view, and of the map beside it."""
     out: Path | None = None
@@ -142,9 +143,18 @@ def _scene(environment: str, request: Watch) -> tuple[_Scene, NDArray[np.float64
         return _RoomScene(request, rules, camera, w, _policy_of(agent, request, w)), w
     if agent is None and request.policy in STATE_POLICIES:
         raise InputError(f"The {request.policy} knows only the environment 'room'; given was {environment!r}.")
-    env = make(environment, request.phi, render_mode="rgb_array", **arguments)
+    env = make(environment, _phi_of(agent, request), render_mode="rgb_array", **arguments)
     w = parse_task(request.task, feature_count(env))
     return _EnvironmentScene(env, request, w, _policy_of(agent, request, w)), w
+
+
+def _phi_of(agent: TrainedAgent | None, request: Watch) -> str:
+    """What the request says, else what the agent was trained with."""
+    if request.phi is not None or agent is None:
+        return request.phi or "reward"
+    if ":" in agent.file.phi:  # it would be imported and run, and a file may come from anybody
+        raise InputError(f"The agent's φ is the function {agent.file.phi!r}; expected it as --phi, if you know it.")
+    return agent.file.phi
 
 
 def _policy_of(agent: TrainedAgent | None, request: Watch, w: NDArray[np.float64]) -> Policy | None:
