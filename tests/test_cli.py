@@ -235,6 +235,16 @@ def test_check_an_environment_with_arguments_and_phi(own, capsys):
     assert "train own_module:Own --phi own_module:phi --environment-arguments last 2" in out
 
 
+def test_arguments_of_an_environment_are_added_to_those_it_has_and_may_be_repeated_to_resume(own, desk, capsys):
+    words = ["train", "own_module:Own", "--learner.budget", "300", "--out", "run", "--environment-arguments", "last"]
+    assert main([*words, "2"]) == 0
+    assert json.loads((desk / "run" / "config.json").read_text())["environment_arguments"] == {"last": 2}
+    following = capsys.readouterr().out.split(" evaluate ")[1].split()
+    assert main(["evaluate", *following, "--episodes", "1"]) == 0
+    assert main([*words, "2", "--resume"]) == 0
+    assert "environment_arguments" in refusal(capsys, desk, [*words, "3", "--resume"])
+
+
 def test_check_a_broken_environment(own, capsys):
     assert main(["check-env", "own_module:Broken"]) == 1
     out = capsys.readouterr().out

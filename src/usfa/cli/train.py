@@ -22,6 +22,7 @@ from usfa.evaluation import read_scores, summarise
 from usfa.experiments import PRESETS, TrainConfig, preset, settings_for, train
 from usfa.experiments.room_tables import ROOM_TITLE, final_table, summary_of
 from usfa.experiments.run_directory import RunDirectory, read_config
+from usfa.tasks import format_task, parse_task
 
 __all__ = ["Train", "run"]
 
@@ -94,15 +95,25 @@ def run(words: list[str]) -> None:
         name = re.sub(r"[:/]", "-", name)
     else:
         config = preset(name)
-    command = parse(Train, f"train {name}", rest, Train(config))
+    command = _with_flags(name, rest, config)
     if command.output.resume:  # what is resumed keeps its own settings; flags may only repeat them
         saved = RunDirectory(command.output.path(name)).config(TrainConfig)
         named = (saved.environment, saved.phi) == (command.config.environment, command.config.phi)
         check_trusted(saved.environment, trust or named, saved.phi)
-        command = parse(Train, f"train {name}", rest, Train(saved))
+        command = _with_flags(name, rest, saved)
     path, existing = command.output.path(name), command.output.existing
     run = train(command.resolved, path, existing, progress_console(), cluster=command.cluster)
     _print_training(Console(), run)
+
+
+def _with_flags(name: str, words: list[str], config: TrainConfig) -> Train:
+    """A configuration, changed by flags. Arguments of the environment are added to those that it has.
+
+    tyro is not shown the latter: it would make a flag of each, and take no others.
+    """
+    command: Train = parse(Train, f"train {name}", words, Train(replace(config, environment_arguments={})))
+    arguments = {**config.environment_arguments, **command.config.environment_arguments}
+    return replace(command, config=replace(command.config, environment_arguments=arguments))
 
 
 def _print_training(console: Console, run: RunDirectory) -> None:
@@ -113,7 +124,9 @@ def _print_training(console: Console, run: RunDirectory) -> None:
         console.print(_table_of_means(scores))
     if run.trajectories.exists():
         console.print(f"Of the actors: {read_account(run.trajectories)}.", soft_wrap=True)
-    print_next(console, f"evaluate {run.path} --task {scores.task.iloc[-1]}")
+    task = format_task(parse_task(scores.task.iloc[-1]).round(2))
+    trust = " --trust" if ":" in config.environment + config.phi else ""
+    print_next(console, f"evaluate {run.path} --task {task}{trust}")
 
 
 def _all_measured(scores: pd.DataFrame) -> bool:
