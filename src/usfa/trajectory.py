@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-__all__ = ["CoreState", "Inputs", "Present", "Trajectory", "is_seam"]
+__all__ = ["CoreState", "Inputs", "Present", "Trajectory", "is_seam", "tensors_of", "trajectory_of"]
 
 CoreState = tuple[Tensor, ...]
 """The recurrent state of a network, each tensor [B, ...]; empty for networks without memory."""
@@ -56,6 +56,19 @@ class Trajectory(NamedTuple):
     def inputs(self) -> Inputs:
         """What the network sees."""
         return Inputs(self.observation, self.previous_action, self.first)
+
+
+def tensors_of(trajectory: Trajectory) -> dict[str, Tensor]:
+    """Everything in it by name; the tensors of the memory are core_state.0, core_state.1, …"""
+    fields = {name: value for name, value in trajectory._asdict().items() if name != "core_state"}
+    return fields | {f"core_state.{index}": value for index, value in enumerate(trajectory.core_state)}
+
+
+def trajectory_of(tensors: dict[str, Tensor]) -> Trajectory:
+    """The inverse of :func:`tensors_of`."""
+    own = {name: value for name, value in tensors.items() if name in Trajectory._fields}
+    memory = range(len(tensors) - len(own))
+    return Trajectory(**own, core_state=tuple(tensors[f"core_state.{index}"] for index in memory))
 
 
 def is_seam(trajectory: Trajectory) -> Tensor:

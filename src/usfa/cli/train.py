@@ -84,17 +84,8 @@ def run(words: list[str]) -> None:
             raise InputError(f"A preset is missing; expected one of {', '.join(PRESETS)}, or an environment.")
         print(f"Presets: {', '.join(PRESETS)}. `usfa train PRESET --help` shows every setting.")
         return
-    name, *rest = words
-    trust, rest = "--trust" in rest, [word for word in rest if word != "--trust"]
-    if name.endswith(".json"):
-        config, name = read_config(Path(name), TrainConfig), Path(name).resolve().parent.name
-        check_trusted(config.environment, trust, config.phi)
-    elif name in ENVIRONMENTS or re.search(r":|-v\d+$", name):
-        where = parse_some(_Where, rest)
-        config = settings_for(name, where.environment_arguments, where.phi)
-        name = re.sub(r"[:/]", "-", name)
-    else:
-        config = preset(name)
+    trust, (what, *rest) = "--trust" in words, [word for word in words if word != "--trust"]
+    config, name = _configuration(what, rest, trust)
     command = _with_flags(name, rest, config)
     if command.output.resume:  # what is resumed keeps its own settings; flags may only repeat them
         saved = RunDirectory(command.output.path(name)).config(TrainConfig)
@@ -104,6 +95,18 @@ def run(words: list[str]) -> None:
     path, existing = command.output.path(name), command.output.existing
     run = train(command.resolved, path, existing, progress_console(), cluster=command.cluster)
     _print_training(Console(), run)
+
+
+def _configuration(what: str, words: list[str], trust: bool) -> tuple[TrainConfig, str]:
+    """What the first word stands for (a file, an environment or a preset), and how to call the run."""
+    if what.endswith(".json"):
+        config = read_config(Path(what), TrainConfig)
+        check_trusted(config.environment, trust, config.phi)
+        return config, Path(what).resolve().parent.name
+    if what in ENVIRONMENTS or re.search(r":|-v\d+$", what):
+        where = parse_some(_Where, words)
+        return settings_for(what, where.environment_arguments, where.phi), re.sub(r"[:/]", "-", what)
+    return preset(what), what
 
 
 def _with_flags(name: str, words: list[str], config: TrainConfig) -> Train:

@@ -21,7 +21,7 @@ from usfa.cluster.ledger import Life
 from usfa.learners import LearnerConfig
 from usfa.networks import Parameters
 from usfa.rollout import Collected
-from usfa.trajectory import Trajectory
+from usfa.trajectory import Trajectory, tensors_of, trajectory_of
 from usfa.version import __version__
 
 __all__ = [
@@ -90,17 +90,15 @@ class Delivery(NamedTuple):
 
 def pack(trajectory: Trajectory, z: Tensor) -> Arrays:
     """Arrays that share the trajectory's memory. `action` stays behind: it is `previous_action` one step later."""
-    fields = {name: x for name, x in trajectory._asdict().items() if name not in {"action", "core_state"}}
-    memory = {f"core_state.{index}": x for index, x in enumerate(trajectory.core_state)}
-    return {name: x.cpu().numpy() for name, x in {**fields, **memory, "z": z}.items()}
+    tensors = {**tensors_of(trajectory), "z": z}
+    return {name: x.cpu().numpy() for name, x in tensors.items() if name != "action"}
 
 
 def unpack(delivery: Delivery, device: torch.device) -> tuple[Collected, Tensor]:
     """What was collected, and z: on the CPU views of the arrays, on a GPU copies."""
     tensors = {name: _view(array).to(device) for name, array in delivery.arrays.items()}
     z = tensors.pop("z")
-    memory = [tensors.pop(name) for name in sorted(tensors) if name.startswith("core_state.")]
-    trajectory = Trajectory(**tensors, action=tensors["previous_action"][:, 1:], core_state=tuple(memory))
+    trajectory = trajectory_of({**tensors, "action": tensors["previous_action"][:, 1:]})
     counts = (delivery.frames, delivery.episodes, delivery.episode_phi, delivery.episode_environment)
     return Collected(trajectory, *counts), z
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from usfa.environments import ObservationSpec
 from usfa.errors import InputError
 from usfa.learners.config import LearnerConfig
-from usfa.trajectory import Trajectory
+from usfa.trajectory import Trajectory, tensors_of, trajectory_of
 
 __all__ = ["Replay", "check_replay", "join", "part"]
 
@@ -30,7 +30,7 @@ class Replay:
 
     def add(self, trajectory: Trajectory) -> None:
         """Copy a trajectory of all runs over the oldest one."""
-        fields = _fields(trajectory)
+        fields = tensors_of(trajectory)
         if not self._stored:
             _check_size(self.capacity, sum(x.nbytes for x in fields.values()))
             self._stored = {name: x.new_zeros((x.shape[0], self.capacity, *x.shape[1:])) for name, x in fields.items()}
@@ -48,7 +48,7 @@ class Replay:
         size = min(self.added, self.capacity)
         drawn = torch.from_numpy(np.stack([rng.integers(size, size=count) for rng in rngs]))
         rows = torch.arange(len(drawn))[:, None]
-        return _record({name: _side_by_side(name, x[rows, drawn]) for name, x in self._stored.items()})
+        return trajectory_of({name: _side_by_side(name, x[rows, drawn]) for name, x in self._stored.items()})
 
     def state(self) -> tuple[dict[str, Tensor], int]:
         return dict(self._stored), self.added
@@ -75,25 +75,14 @@ def _check_size(capacity: int, bytes_each: int) -> None:
 
 def join(fresh: Trajectory, past: Trajectory) -> Trajectory:
     """Two trajectories of the same length as one with more environments."""
-    new, old = _fields(fresh), _fields(past)
-    return _record({name: torch.cat([new[name], old[name]], dim=_batch_axis(name)) for name in new})
+    new, old = tensors_of(fresh), tensors_of(past)
+    return trajectory_of({name: torch.cat([new[name], old[name]], dim=_batch_axis(name)) for name in new})
 
 
 def part(trajectory: Trajectory, index: int, parts: int) -> Trajectory:
     """One of several equal parts of the environments, without copying."""
-    fields = _fields(trajectory)
-    return _record({name: x.chunk(parts, dim=_batch_axis(name))[index] for name, x in fields.items()})
-
-
-def _fields(trajectory: Trajectory) -> dict[str, Tensor]:
-    fields = {name: value for name, value in trajectory._asdict().items() if name != "core_state"}
-    return fields | {f"core_state.{index}": value for index, value in enumerate(trajectory.core_state)}
-
-
-def _record(fields: dict[str, Tensor]) -> Trajectory:
-    own = {name: value for name, value in fields.items() if name in Trajectory._fields}
-    memory = range(len(fields) - len(own))
-    return Trajectory(**own, core_state=tuple(fields[f"core_state.{index}"] for index in memory))
+    fields = tensors_of(trajectory)
+    return trajectory_of({name: x.chunk(parts, dim=_batch_axis(name))[index] for name, x in fields.items()})
 
 
 def _batch_axis(name: str) -> int:
