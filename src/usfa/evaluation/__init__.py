@@ -1,7 +1,7 @@
 """Agents -> tables of scores, and statistics of such tables."""
 
 from usfa.evaluation.bounds import bound_table
-from usfa.evaluation.episodes import environments_of
+from usfa.evaluation.episodes import acting, environments_of
 from usfa.evaluation.evaluate import evaluate
 from usfa.evaluation.exact import exact_mdp, exact_scores, greedy_tables
 from usfa.evaluation.fronts import (
@@ -21,6 +21,7 @@ __all__ = [
     "Protocol",
     "Scores",
     "Summary",
+    "acting",
     "bootstrap_interval",
     "bound_table",
     "environment_front",

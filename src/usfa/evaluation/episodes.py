@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from usfa.agents import Actor, TrainedAgent
-from usfa.environments import Batch, EnvironmentSource, check_trusted, source
+from usfa.environments import Batch, EnvironmentSource, Step, check_trusted, source
 from usfa.errors import InputError
 from usfa.networks import Parameters
 from usfa.rollout import epsilon_greedy
@@ -19,6 +21,7 @@ from usfa.trajectory import Present
 __all__ = [
     "EpisodeBatch",
     "VectorReturns",
+    "acting",
     "environments_of",
     "episode_batch",
     "episode_returns",
@@ -79,7 +82,6 @@ def episode_returns(
     return np.einsum("bd,bd->b", collected.undiscounted, w)
 
 
-@torch.no_grad()
 def vector_returns(
     actor: Actor,
     parameters: Parameters,
@@ -126,22 +128,10 @@ def _play(
     gamma: float,
     step_limit: int,
 ) -> VectorReturns:
-    tasks, policies = torch.from_numpy(w).float(), torch.from_numpy(z).float()
-    memory = actor.initial_state(len(batch))
     discounted, undiscounted = np.zeros(w.shape), np.zeros(w.shape)
     running = np.ones(len(batch), np.bool_)  # an environment goes on after its episode; only the first counts
-    action = np.zeros(len(batch), np.int64)
-    for t in range(step_limit):
-        present = Present(
-            torch.from_numpy(batch.observation),
-            torch.from_numpy(action),
-            torch.from_numpy(batch.legal),
-            torch.from_numpy(batch.first),
-            memory,
-        )
-        greedy, memory = actor.act(parameters, present, tasks, policies)
-        action = epsilon_greedy(greedy.numpy()[None], batch.legal[None], epsilon, [rng])[0]
-        step = batch.step(action)
+    steps = acting(actor, parameters, batch, w, z, epsilon, rng)
+    for t, step in enumerate(islice(steps, step_limit)):
         discounted[running] += gamma**t * step.phi[running].astype(np.float64)
         finished = step.ended & running
         undiscounted[finished] = step.episode_phi[finished]
@@ -149,3 +139,24 @@ def _play(
         if not running.any():
             return VectorReturns(discounted, undiscounted)
     raise InputError(f"An episode has not ended after {step_limit} steps; expected an environment with a time limit.")
+
+
+def acting(
+    actor: Actor, parameters: Parameters, batch: Batch, w: Array, z: Array, epsilon: float, rng: np.random.Generator
+) -> Iterator[Step]:
+    """Act ε-greedily on the tasks w [B, D] with the candidate sets z [B, N, D], step by step and without end."""
+    tasks, policies = torch.from_numpy(w).float(), torch.from_numpy(z).float()
+    memory = actor.initial_state(len(batch))
+    action = np.zeros(len(batch), np.int64)
+    while True:
+        present = Present(
+            torch.from_numpy(batch.observation),
+            torch.from_numpy(action),
+            torch.from_numpy(batch.legal),
+            torch.from_numpy(batch.first),
+            memory,
+        )
+        with torch.no_grad():
+            greedy, memory = actor.act(parameters, present, tasks, policies)
+        action = epsilon_greedy(greedy.numpy()[None], batch.legal[None], epsilon, [rng])[0]
+        yield batch.step(action)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -13,10 +14,9 @@ from numpy.typing import NDArray
 
 from usfa.agents import TrainedAgent
 from usfa.environments import Batch, EnvironmentSource
-from usfa.evaluation import bound_table, environments_of, exact_mdp, exact_scores
+from usfa.evaluation import acting, bound_table, environments_of, exact_mdp, exact_scores
 from usfa.functional import TabularMDP, optimal_return
 from usfa.playground.protocol import Candidates, ShownHeatmap
-from usfa.trajectory import CoreState, Present
 
 __all__ = ["HeatmapRequest", "Partial", "heatmap"]
 
@@ -133,29 +133,17 @@ def _scores(
                 yield values, (here.start + progress * count) / len(w)
 
 
-@torch.no_grad()
 def _returns(
     agent: TrainedAgent, batch: Batch, w: NDArray[np.float64], z: NDArray[np.float64]
 ) -> Iterator[tuple[NDArray[np.float64], float]]:
     """Σφ·w of the first episode in each of B environments, after every step, and the share of it that is over."""
-    tasks, policies = torch.from_numpy(w).float(), torch.from_numpy(z).float()
-    memory: CoreState = agent.actor.initial_state(len(batch))
-    action = torch.zeros(len(batch), dtype=torch.int64)
     returns, running = np.zeros(len(batch)), np.ones(len(batch), np.bool_)
     longest = getattr(getattr(batch, "rules", None), "decisions", LONGEST)
-    for step in range(longest):
-        present = Present(
-            torch.from_numpy(batch.observation),
-            action,
-            torch.from_numpy(batch.legal),
-            torch.from_numpy(batch.first),
-            memory,
-        )
-        action, memory = agent.actor.act(agent.parameters, present, tasks, policies)
-        happened = batch.step(action.numpy())
-        returns[running] += np.einsum("bd,bd->b", happened.phi, w)[running]
-        running &= ~happened.ended
+    steps = acting(agent.actor, agent.parameters, batch, w, z, 0.0, np.random.default_rng(0))
+    for number, step in enumerate(islice(steps, longest)):
+        returns[running] += np.einsum("bd,bd->b", step.phi, w)[running]
+        running &= ~step.ended
         if not running.any():
             break
-        yield returns, (step + 1) / longest
+        yield returns, (number + 1) / longest
     yield returns, 1.0
