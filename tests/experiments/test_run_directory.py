@@ -226,3 +226,18 @@ def test_what_a_kill_leaves_behind_is_swept(tmp_path):
     (tmp_path / "run" / ".config.json.x.part").write_text("{")
     run = RunDirectory.prepare(tmp_path / "run", Recipe(steps=3))
     assert [entry.name for entry in run.path.iterdir()] == ["config.json"]
+
+
+def test_what_a_torn_write_left_does_not_keep_a_run_from_being_replaced(run, path):
+    (path / ".scores.csv.x.part").write_text("half")
+    RunDirectory.prepare(path, Recipe(4), "overwrite")
+    assert [entry.name for entry in path.iterdir()] == ["config.json"]
+
+
+@pytest.mark.parametrize("existing", ["refuse", "resume"])
+def test_a_check_refuses_what_preparing_would_and_changes_nothing(run, path, existing):
+    (path / ".scores.csv.x.part").write_text("half")
+    before = sorted(entry.name for entry in path.iterdir())
+    with pytest.raises(InputError):
+        run.check(Recipe(4), existing)
+    assert sorted(entry.name for entry in path.iterdir()) == before

@@ -56,21 +56,33 @@ class RunDirectory:
         Nothing is lost without a word: a directory that holds a run is refused unless `existing` says otherwise, one
         that holds anything else is always refused, and resuming wants the same configuration.
         """
-        run = cls(path)
-        if path.exists() and not path.is_dir():
-            raise InputError(f"{path} is a file; expected a directory for the run.")
-        for torn in path.rglob(".*.part"):  # what a kill in the middle of a write leaves behind
+        run, kind = cls(path), type(config).__name__
+        run.check(config, existing)
+        for torn in path.rglob(_TORN):
             torn.unlink()
-        if path.is_dir() and any(path.iterdir()):
+        if run._holds_something:
             if existing == "resume":
-                run._check_same(config)
                 return run
-            run._clear(type(config).__name__, existing)
-        kind = type(config).__name__
+            run._clear()
         write_json(path / "config.json", {"format": FORMAT, "version": __version__, "kind": kind} | to_json(config))
         return run
 
-    def _clear(self, kind: str, existing: OnExisting) -> None:
+    def check(self, config: object, existing: OnExisting) -> None:
+        """InputError if :meth:`prepare` would refuse; changes nothing."""
+        if self.path.exists() and not self.path.is_dir():
+            raise InputError(f"{self.path} is a file; expected a directory for the run.")
+        if not self._holds_something:
+            return
+        if existing == "resume":
+            self._check_same(config)
+        else:
+            self._check_replaceable(type(config).__name__, existing)
+
+    @property
+    def _holds_something(self) -> bool:
+        return self.path.is_dir() and any(not entry.match(_TORN) for entry in self.path.iterdir())
+
+    def _check_replaceable(self, kind: str, existing: OnExisting) -> None:
         if not (self.path / "config.json").is_file():
             raise InputError(f"Directory {self.path} holds files that are not a run; expected an empty or new one.")
         header, _ = _read_header(self.path / "config.json")
@@ -84,6 +96,8 @@ class RunDirectory:
         foreign = sorted(entry.name for entry in self.path.iterdir() if not _is_ours(entry))
         if foreign:
             raise InputError(f"Directory {self.path} also holds {foreign[0]!r}, not of a run; nothing was deleted.")
+
+    def _clear(self) -> None:
         with self.locked():
             for entry in self.path.iterdir():
                 shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
@@ -187,12 +201,13 @@ class RunDirectory:
             write_atomically(self.metrics, "".join(kept).encode())
 
 
+_TORN = ".*.part"  # what a kill in the middle of a write leaves behind
 _OURS = {"config.json", "metrics.jsonl", "trajectories.jsonl", "report.md", "checkpoints", "agent", "figures", "runs"}
 
 
 def _is_ours(entry: Path) -> bool:
     """Whether a run directory's entry is one that runs write."""
-    return entry.name in _OURS or entry.suffix == ".csv"
+    return entry.name in _OURS or entry.suffix == ".csv" or entry.match(_TORN)
 
 
 def _updates(line: str) -> int | None:

@@ -58,6 +58,7 @@ def train(
     """
     agent = build_agent(config)
     choose_device(config.device)  # what is not there is said before the directory is touched
+    RunDirectory(Path(path)).check(config, existing)  # before a cluster is started
     cluster = cluster or ClusterConfig()
     with nullcontext() if cluster.cluster is None else connected(cluster):
         run = RunDirectory.prepare(Path(path), config, existing)
