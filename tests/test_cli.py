@@ -95,7 +95,7 @@ def test_list_names_everything(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     assert main(["list"]) == 0
     out = capsys.readouterr().out
-    for name in [*PRESETS, *ENVIRONMENTS, *TASK_SETS, *SPREAD_SETS, *SHIPPED_AGENTS, "train+task", "sample:N"]:
+    for name in [*PRESETS, *ENVIRONMENTS, *TASK_SETS, *SPREAD_SETS, *SHIPPED_AGENTS, "train+task", "sample:N", "minecart-v0", "module:Class"]:
         assert name in out
 
 
@@ -228,7 +228,7 @@ def test_check_an_environment(own, capsys):
 
 
 def test_check_an_environment_with_arguments_and_phi(own, capsys):
-    words = ["--arguments", "last", "2", "--phi", "own_module:phi", "--seed", "3", "--steps", "20"]
+    words = ["--environment-arguments", "last", "2", "--phi", "own_module:phi", "--seed", "3", "--steps", "20"]
     assert main(["check-env", "own_module:Own", *words]) == 0
     out = capsys.readouterr().out
     assert "D = 3 features" in out

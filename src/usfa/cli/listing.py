@@ -13,6 +13,11 @@ from usfa.tasks import CANDIDATE_SETS, SPREAD_SETS, TASK_SETS, format_task
 
 __all__ = ["run"]
 
+OTHERS_ENVIRONMENTS = {
+    "minecart-v0, …": "every id of MO-Gymnasium (extra mo) and Gymnasium with discrete actions and a φ",
+    "module:Class": "your own; usfa check-env says what it lacks",
+}
+
 
 def run(words: list[str]) -> None:
     if words:
@@ -24,7 +29,7 @@ def run(words: list[str]) -> None:
     sets = {name: f"{len(w)} tasks, D={w.shape[1]}: {format_task(w[0])} …" for name, w in TASK_SETS.items()}
     sections: dict[str, dict[str, str]] = {
         "presets (usfa train)": {name: about for name, (_, about) in PRESETS.items()},
-        "environments": {name: entry.about for name, entry in ENVIRONMENTS.items()},
+        "environments": {name: entry.about for name, entry in ENVIRONMENTS.items()} | OTHERS_ENVIRONMENTS,
         "task sets": sets | SPREAD_SETS,
         "candidate sets (--candidates)": CANDIDATE_SETS,
         "shipped agents (usfa evaluate, usfa.load)": SHIPPED_AGENTS,
