@@ -95,7 +95,8 @@ def test_list_names_everything(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     assert main(["list"]) == 0
     out = capsys.readouterr().out
-    for name in [*PRESETS, *ENVIRONMENTS, *TASK_SETS, *SPREAD_SETS, *SHIPPED_AGENTS, "train+task", "sample:N", "minecart-v0", "module:Class"]:
+    kinds = ["train+task", "sample:N", "minecart-v0", "module:Class"]
+    for name in [*PRESETS, *ENVIRONMENTS, *TASK_SETS, *SPREAD_SETS, *SHIPPED_AGENTS, *kinds]:
         assert name in out
 
 

@@ -216,7 +216,6 @@ def test_ours_pass(name, arguments):
 
 
 @pytest.mark.skipif(importlib.util.find_spec("mo_gymnasium") is None, reason="it is an extra")
-@pytest.mark.filterwarnings("ignore:.*precision lowered by casting")  # Gymnasium's, about their Box
 @pytest.mark.parametrize(
     "name",
     [
@@ -234,7 +233,6 @@ def test_those_of_mo_gymnasium_pass(name):
     assert {finding.severity for finding in check_environment(name)} == {"note"}
 
 
-@pytest.mark.filterwarnings("ignore:.*precision lowered by casting")
 @pytest.mark.skipif(importlib.util.find_spec("mo_gymnasium") is None, reason="it is an extra")
 @pytest.mark.parametrize(
     ("name", "check"), [("breakable-bottles-v0", "observation-space"), ("water-reservoir-v0", "action-space")]

@@ -42,7 +42,6 @@ def test_our_names():
     assert make("one-state", gamma=0.5).mdp.discount.max() == 0.5
 
 
-@pytest.mark.filterwarnings("ignore:.*precision lowered by casting")  # Gymnasium's, about their Box
 def test_gymnasium_ids_with_vector_rewards(mo_gymnasium):
     env = make("deep-sea-treasure-v0")
     assert feature_count(env) == 2
@@ -54,12 +53,10 @@ def test_gymnasium_ids_with_vector_rewards(mo_gymnasium):
     assert {float(time) for _, time in phi} == {-1.0}  # the second feature is the time it takes
 
 
-@pytest.mark.filterwarnings("ignore:.*precision lowered by casting")
 def test_modules_are_imported_for_their_ids(mo_gymnasium):
     assert feature_count(make("mo_gymnasium:deep-sea-treasure-v0")) == 2
 
 
-@pytest.mark.filterwarnings("ignore:.*precision lowered by casting")
 def test_their_ids_are_known_without_their_module(mo_gymnasium, monkeypatch):
     for name in [name for name in gym.registry if "treasure" in name]:
         monkeypatch.delitem(gym.registry, name)

@@ -37,9 +37,9 @@ class CheckEnv:
 
     environment: tyro.conf.Positional[str]
     """One of ours, an id of Gymnasium or MO-Gymnasium, or a class of your own, module:Class."""
-    arguments: Annotated[
-        Mapping[str, bool | int | float | str], tyro.conf.arg(aliases=["--environment-arguments"])
-    ] = field(default_factory=dict)
+    arguments: Annotated[Mapping[str, bool | int | float | str], tyro.conf.arg(aliases=["--environment-arguments"])] = (
+        field(default_factory=dict)
+    )
     """Arguments of the environment."""
     phi: str = "reward"
     """Where φ comes from: reward (a vector), info (info["vector_reward"]), or module:function."""

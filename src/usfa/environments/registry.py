@@ -196,7 +196,8 @@ def _from_gymnasium(name: str) -> Callable[..., Environment]:
 
 
 def _created(create: Callable[..., Environment], name: str, arguments: Mapping[str, Any]) -> Environment:
-    with _explained(name, arguments):
+    with _explained(name, arguments), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*precision lowered by casting")  # of bounds: nobody can act on it
         env = create(**arguments)
     if not isinstance(env, gym.Env):
         raise InputError(f"Environment {name} is {env!r}; expected a gymnasium.Env.")
