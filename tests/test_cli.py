@@ -1,4 +1,5 @@
 import json
+import os
 import re
 import shutil
 import signal
@@ -89,6 +90,17 @@ def test_help_of_a_command_with_settings_shows_an_example(desk, capsys, words, e
 def test_version(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"usfa {__version__}\n"
+
+
+@pytest.mark.parametrize(("own", "then"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
+def test_threads_do_not_spin_unless_told_to(own, then):
+    """A process of its own: torch must not be there yet, and nothing of this may stay."""
+    code = "import os, sys, usfa.cli; usfa.cli.main(['--version']); "
+    code += "print(os.environ['OMP_WAIT_POLICY'], 'torch' in sys.modules)"
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    environment |= {"OMP_WAIT_POLICY": own} if own else {}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[1:] == [f"{then} False"]
 
 
 def test_list_names_everything(capsys, monkeypatch):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from fake_environments import Scripted
-from usfa.environments import ObservationSpec, Room, Trip, action_count, feature_count
+from usfa.environments import ObservationSpec, Room, Trip, action_count, feature_count, make, step_limit
 from usfa.errors import InputError
 from usfa.records import from_json, to_json
 
@@ -310,3 +310,12 @@ def test_the_outermost_reward_space_counts():
     assert feature_count(Twice(Trip())) == 4
     assert feature_count(gym.wrappers.TimeLimit(Trip(), 5)) == 2
     assert feature_count(gym.wrappers.TimeLimit(Twice(Trip()), 5)) == 4
+
+
+# --- step limit ---
+
+
+def test_how_long_episodes_last_at_most():
+    assert step_limit(Room(image_size=8, decisions=30)) == 30
+    assert step_limit(gym.make("CartPole-v1")) == 500
+    assert step_limit(make("trip")) is None

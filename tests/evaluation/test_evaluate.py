@@ -1,6 +1,9 @@
+import io
+
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 
 import usfa
 from fake_agents import untrained
@@ -70,6 +73,12 @@ def test_episodes_agree_with_exact_scores(agent):
     assert played.optimal.isna().all()
     assert played.gap.isna().all()
     assert played["std"].max() < 1e-6
+
+
+def test_episodes_show_how_far_they_are(agent):
+    console = Console(file=io.StringIO(), force_terminal=True, width=120)
+    usfa.evaluate(agent, "1,0", "task", exact=False, episodes=3, epsilon=0.5, console=console)
+    assert "C = task: 3 episodes" in console.file.getvalue()
 
 
 def test_exploration_in_episodes_has_a_spread_and_repeats(agent):

@@ -8,7 +8,7 @@ import pandas as pd
 import tyro
 from rich.console import Console
 
-from usfa.cli.terminal import parse, table_of
+from usfa.cli.terminal import parse, progress_console, table_of
 from usfa.environments.room.scale import is_standard_room, measured, read_yardstick
 from usfa.errors import InputError
 from usfa.evaluation import evaluate
@@ -62,6 +62,7 @@ def run(words: list[str]) -> None:
             epsilon=command.epsilon,
             seed=command.rng,
             trust=command.trust,
+            console=progress_console(),
         )
         for task in command.task
     ]
@@ -73,4 +74,5 @@ def run(words: list[str]) -> None:
         return
     known = bool(table.optimal.notna().any())
     table = table.drop(columns=["std"] if known else ["optimal", "gap"])
-    Console().print(table_of(table, repr(agent)))
+    how = "exact returns" if known else f"undiscounted returns of {command.episodes} episodes, ε = {command.epsilon:g}"
+    Console().print(table_of(table, f"{agent!r}: {how}"))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from usfa.agents import TrainedAgent
-from usfa.cli.terminal import parse, table_of
+from usfa.cli.terminal import parse, progress_console, table_of
 from usfa.errors import InputError
 from usfa.evaluation import front_indicators, front_of, known_front, known_table, reference_point, write_table
 from usfa.experiments import load
@@ -83,6 +83,7 @@ def run(words: list[str]) -> None:
         epsilon=command.epsilon,
         seed=command.rng,
         trust=command.trust,
+        console=progress_console(),
     )
     indicators = front_indicators(front, known, command.reference)
     _write(command, front, known, indicators)

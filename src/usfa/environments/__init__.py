@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from usfa.environments.batch import Batch, Environment, EnvironmentBatch, Step
 from usfa.environments.registry import ENVIRONMENTS, EnvironmentSource, check_trusted, make, register, source
-from usfa.environments.spaces import ObservationSpec, action_count, feature_count
+from usfa.environments.spaces import ObservationSpec, action_count, feature_count, step_limit
 from usfa.environments.vector_reward import Phi, PhiSource, VectorReward
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ __all__ = [
     "one_state_mdp",
     "register",
     "source",
+    "step_limit",
     "trip_mdp",
 ]
 

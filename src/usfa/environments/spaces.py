@@ -222,3 +222,10 @@ def action_count(env: gym.Env[Any, Any]) -> int:
     if not isinstance(env.action_space, gym.spaces.Discrete) or env.action_space.start != 0:
         raise InputError(f"The environment {env} has the actions {env.action_space}; expected Discrete from 0.")
     return int(env.action_space.n)
+
+
+def step_limit(env: gym.Env[Any, Any]) -> int | None:
+    """After how many steps episodes are cut, if the environment says so: by its own `step_limit`, or Gymnasium's."""
+    if env.has_wrapper_attr("step_limit"):
+        return int(env.get_wrapper_attr("step_limit"))
+    return None if env.spec is None else env.spec.max_episode_steps

@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from rich.console import Console
 
 from usfa.agents import Actor, TrainedAgent
-from usfa.environments import Batch, EnvironmentSource, Step, check_trusted, source
+from usfa.environments import Batch, EnvironmentSource, Step, check_trusted, source, step_limit
 from usfa.errors import InputError
 from usfa.networks import Parameters
+from usfa.progress import progress_bar
 from usfa.rollout import epsilon_greedy
 from usfa.trajectory import Present
 
 __all__ = [
     "EpisodeBatch",
+    "OnStep",
     "VectorReturns",
     "acting",
     "environments_of",
     "episode_batch",
     "episode_returns",
+    "playing",
     "vector_returns",
 ]
 
 Array = NDArray[np.float64]
+OnStep = Callable[[int], object]
+"""Called after every step of a batch with the number of its environments."""
 
 
 def environments_of(agent: TrainedAgent, trust: bool, environment: str | None = None) -> EnvironmentSource:
@@ -47,6 +53,16 @@ class EpisodeBatch(NamedTuple):
     environments: Batch  # of E·K
     w: Array  # [E·K, D]
     z: Array  # [E·K, N, D]
+
+
+@contextmanager
+def playing(label: str, environments: EnvironmentSource, episodes: int, console: Console | None) -> Iterator[OnStep]:
+    """A progress bar over the steps of so many episodes, gone when they are played."""
+    with closing(environments.one()) as env:
+        limit = step_limit(env)
+    total = None if limit is None else episodes * limit
+    with progress_bar(f"{label}: {episodes} episodes", total, "steps", console, stays=False) as bar:
+        yield bar.advance
 
 
 def episode_batch(
@@ -73,12 +89,13 @@ def episode_returns(
     epsilon: float,
     rng: np.random.Generator,
     step_limit: int = 100_000,
+    on_step: OnStep | None = None,
 ) -> Array:
     """The undiscounted return Σ φ_t·w of one ε-greedy episode for each of B tasks -> [B].
 
     Arguments as in :func:`vector_returns`.
     """
-    collected = vector_returns(actor, parameters, batch, w, z, epsilon, rng, step_limit=step_limit)
+    collected = vector_returns(actor, parameters, batch, w, z, epsilon, rng, step_limit=step_limit, on_step=on_step)
     return np.einsum("bd,bd->b", collected.undiscounted, w)
 
 
@@ -92,6 +109,7 @@ def vector_returns(
     rng: np.random.Generator,
     gamma: float = 1.0,
     step_limit: int = 100_000,
+    on_step: OnStep | None = None,
 ) -> VectorReturns:
     """The features that one ε-greedy episode collects for each of B tasks; the batch is closed afterwards.
 
@@ -105,6 +123,7 @@ def vector_returns(
         rng: for the exploration.
         gamma: γ of the discounted return.
         step_limit: an episode that lasts longer is an error.
+        on_step: told of every step.
     """
     with closing(batch):
         if batch.features != w.shape[1]:
@@ -114,24 +133,18 @@ def vector_returns(
         shown, expected = batch.observation.shape[1:], actor.spec.observation.shape
         if shown != expected:
             raise InputError(f"The environment shows observations of shape {shown}; the agent expects {expected}.")
-        return _play(actor, parameters, batch, w, z, epsilon, rng, gamma, step_limit)
+        steps = acting(actor, parameters, batch, w, z, epsilon, rng)
+        return _collect(steps, w.shape, gamma, step_limit, on_step)
 
 
-def _play(
-    actor: Actor,
-    parameters: Parameters,
-    batch: Batch,
-    w: Array,
-    z: Array,
-    epsilon: float,
-    rng: np.random.Generator,
-    gamma: float,
-    step_limit: int,
+def _collect(
+    steps: Iterator[Step], shape: tuple[int, ...], gamma: float, step_limit: int, on_step: OnStep | None
 ) -> VectorReturns:
-    discounted, undiscounted = np.zeros(w.shape), np.zeros(w.shape)
-    running = np.ones(len(batch), np.bool_)  # an environment goes on after its episode; only the first counts
-    steps = acting(actor, parameters, batch, w, z, epsilon, rng)
+    discounted, undiscounted = np.zeros(shape), np.zeros(shape)
+    running = np.ones(shape[0], np.bool_)  # an environment goes on after its episode; only the first counts
     for t, step in enumerate(islice(steps, step_limit)):
+        if on_step is not None:
+            on_step(len(running))
         discounted[running] += gamma**t * step.phi[running].astype(np.float64)
         finished = step.ended & running
         undiscounted[finished] = step.episode_phi[finished]

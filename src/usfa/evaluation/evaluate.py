@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from rich.console import Console
 
 from usfa.agents import TrainedAgent
 from usfa.errors import InputError
-from usfa.evaluation.episodes import environments_of
+from usfa.evaluation.episodes import environments_of, playing
 from usfa.evaluation.scoring import Protocol, score
 from usfa.tasks import format_task, parse_tasks
 
@@ -29,6 +30,7 @@ def evaluate(
     seed: int = 0,
     exact: bool | None = None,
     trust: bool = False,
+    console: Console | None = None,
 ) -> pd.DataFrame:
     """The agent's mean return on every task with every candidate set, without learning.
 
@@ -43,6 +45,7 @@ def evaluate(
         seed: of the environments, the exploration and "sample:N".
         exact: insist on exact scores (True) or on episodes (False).
         trust: whether an agent's file may name a module to import its environment from.
+        console: where to show progress.
 
     Returns: a row for each candidate set and task: candidates, task, score, std (of the episodes), optimal, gap.
     """
@@ -51,12 +54,14 @@ def evaluate(
     w = _task_rows(tasks, agent.file.spec.features)
     environments = environments_of(agent, trust)
     parameters = {name: tensor[None] for name, tensor in agent.parameters.items()}
+    protocol = Protocol(episodes, epsilon, exact)
     rows = []
     for name, chosen in _named_candidates(agent, candidates):
         # The same streams for every set: they meet the same environments and do not depend on each other.
         z = agent.candidates(w, chosen, np.random.default_rng([seed, 0]))
         rngs = [np.random.default_rng([seed, 1])]
-        scores = score(agent.actor, parameters, environments, w, z[None], rngs, Protocol(episodes, epsilon, exact))
+        with playing(f"C = {name}", environments, episodes * len(w), console) as on_step:
+            scores = score(agent.actor, parameters, environments, w, z[None], rngs, protocol, on_step)
         means, stds = scores.returns[0].mean(axis=0), _std(scores.returns[0])
         rows += [
             (name, format_task(task), mean, std, optimal, optimal - mean)

@@ -8,11 +8,12 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import ArrayLike, NDArray
+from rich.console import Console
 
 from usfa.agents import TrainedAgent
 from usfa.environments import Environment, feature_count
 from usfa.errors import InputError
-from usfa.evaluation.episodes import environments_of, episode_batch, vector_returns
+from usfa.evaluation.episodes import environments_of, episode_batch, playing, vector_returns
 from usfa.evaluation.exact import exact_mdp
 from usfa.functional import (
     TabularMDP,
@@ -50,6 +51,7 @@ def front_of(
     epsilon: float = 0.0,
     seed: int = 0,
     trust: bool = False,
+    console: Console | None = None,
 ) -> pd.DataFrame:
     """The vector return of the agent for every preference, as the mean of whole episodes, without learning.
 
@@ -64,6 +66,7 @@ def front_of(
         epsilon: probability of a random action.
         seed: of the environments, the exploration and "sample:N".
         trust: whether an agent's file may name a module to import its environment from.
+        console: where to show progress.
 
     Returns: a row for each preference: w1 … wD; value1 … valueD, the discounted vector return Σ γ^t φ_t; return1 …
     returnD, the undiscounted one; utility, which is value·w, and its std over episodes; optimal, the best utility of
@@ -76,8 +79,10 @@ def front_of(
     optimal = _optimal(known, w)
     z = agent.candidates(w, candidates, np.random.default_rng([seed, 0]))
     rng = np.random.default_rng([seed, 1])
-    batch = episode_batch(environments_of(agent, trust), w, z, episodes, rng)
-    collected = vector_returns(agent.actor, agent.parameters, *batch, epsilon, rng, gamma)
+    environments = environments_of(agent, trust)
+    batch = episode_batch(environments, w, z, episodes, rng)
+    with playing("front", environments, episodes * len(w), console) as on_step:
+        collected = vector_returns(agent.actor, agent.parameters, *batch, epsilon, rng, gamma, on_step=on_step)
     discounted, undiscounted = (x.reshape(episodes, *w.shape) for x in collected)
     table = _table(w, discounted, undiscounted, optimal)
     return table.assign(candidates=_name(agent, candidates), gamma=gamma, episodes=episodes, epsilon=epsilon)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from usfa.agents import Actor
 from usfa.environments import EnvironmentSource
 from usfa.errors import InputError
-from usfa.evaluation.episodes import episode_batch, episode_returns
+from usfa.evaluation.episodes import OnStep, episode_batch, episode_returns
 from usfa.evaluation.exact import exact_mdp, exact_scores
 from usfa.functional import optimal_return
 from usfa.networks import Parameters, select_run
@@ -45,6 +45,7 @@ def score(
     z: NDArray[np.float64],
     rngs: Sequence[np.random.Generator],
     protocol: Protocol,
+    on_step: OnStep | None = None,
 ) -> Scores:
     """The returns of the greedy (GPI) policy.
 
@@ -56,6 +57,7 @@ def score(
         z: [R, K, N, D], the candidate sets.
         rngs: one per run, for episodes.
         protocol: exact or episodes, and how many.
+        on_step: told of every step of episodes.
     """
     env = environments.one()
     mdp = exact_mdp(env)
@@ -70,5 +72,6 @@ def score(
     played = []
     for run, rng in enumerate(rngs):
         batch = episode_batch(environments, w, z[run], protocol.episodes, rng)
-        played.append(episode_returns(actor, select_run(parameters, run), *batch, protocol.epsilon, rng))
+        one = select_run(parameters, run)
+        played.append(episode_returns(actor, one, *batch, protocol.epsilon, rng, on_step=on_step))
     return Scores(np.stack(played).reshape(len(rngs), protocol.episodes, len(w)), np.full(len(w), np.nan))

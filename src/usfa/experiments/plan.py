@@ -19,9 +19,9 @@ from rich.console import Console
 
 from usfa.errors import InputError, Interrupted
 from usfa.experiments.config import TrainConfig
-from usfa.experiments.progress import interruptible, progress_bar
 from usfa.experiments.run_directory import RunDirectory
 from usfa.experiments.training import train
+from usfa.progress import interruptible, progress_bar
 
 __all__ = ["Job", "run_jobs"]
 

@@ -18,13 +18,13 @@ from usfa.evaluation import read_scores, write_table
 from usfa.experiments.config import TrainConfig
 from usfa.experiments.plan import Job, run_jobs
 from usfa.experiments.presets import preset
-from usfa.experiments.progress import progress_bar
 from usfa.experiments.room_report import room_report, settings_of
 from usfa.experiments.room_tables import summary_of
 from usfa.experiments.run_directory import OnExisting, RunDirectory
 from usfa.figures import room_results as figures
 from usfa.figures import save
 from usfa.files import write_atomically
+from usfa.progress import progress_bar
 
 __all__ = ["VARIANTS", "RoomExperiment", "reproduce_room"]
 

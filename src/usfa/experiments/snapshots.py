@@ -13,10 +13,10 @@ from torch import Tensor
 from usfa.agents import Agent
 from usfa.evaluation import Protocol, Scores, score, score_table
 from usfa.experiments.config import TrainConfig
-from usfa.experiments.progress import ProgressBar
 from usfa.experiments.run_directory import RunDirectory
 from usfa.learners import Improver
 from usfa.networks import Parameters
+from usfa.progress import ProgressBar
 from usfa.tasks import candidate_set, parse_sampler, parse_tasks
 
 __all__ = ["SnapshotWriter", "score_snapshots"]

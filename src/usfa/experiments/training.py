@@ -25,11 +25,11 @@ from usfa.experiments.checkpoints import Checkpoints
 from usfa.experiments.config import TrainConfig
 from usfa.experiments.metrics import MetricsLog
 from usfa.experiments.presets import command_for
-from usfa.experiments.progress import interruptible, progress_bar
 from usfa.experiments.run_directory import OnExisting, RunDirectory
 from usfa.experiments.snapshots import SnapshotWriter, score_snapshots
 from usfa.files import require_space
 from usfa.learners import Improver, Learner, Precision, check_replay, choose_device, choose_precision
+from usfa.progress import interruptible, progress_bar
 from usfa.records import to_json
 from usfa.tasks import candidate_set, parse_sampler, parse_tasks
 

@@ -18,7 +18,6 @@ from usfa.evaluation import bound_table, exact_scores, read_scores, score_table,
 from usfa.experiments.config import TrainConfig
 from usfa.experiments.library import load
 from usfa.experiments.presets import preset
-from usfa.experiments.progress import progress_bar
 from usfa.experiments.run_directory import OnExisting, RunDirectory
 from usfa.experiments.training import train
 from usfa.experiments.trip_report import trip_report
@@ -26,6 +25,7 @@ from usfa.figures import save
 from usfa.figures import trip as figures
 from usfa.files import write_atomically
 from usfa.functional import TabularMDP, optimal_return
+from usfa.progress import progress_bar
 from usfa.tasks import parse_task, task_set
 
 __all__ = ["TripExperiment", "reproduce_trip"]

@@ -23,9 +23,9 @@ from usfa.environments.room.layout import wall_cells
 from usfa.environments.room.rules import split_arguments
 from usfa.errors import InputError
 from usfa.experiments.library import load
-from usfa.experiments.progress import progress_bar
 from usfa.figures.room import MapOfRoom, Pixels, compose, contact_sheet
 from usfa.files import write_atomically
+from usfa.progress import progress_bar
 from usfa.tasks import parse_task
 
 __all__ = ["Watch", "watch"]

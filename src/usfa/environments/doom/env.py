@@ -61,6 +61,7 @@ class DoomRoom(gym.Env[Image, np.int64]):
         self._engine = Engine(self.rules, Camera(height, width), positions=positions)
         self._positions = positions
         self.action_names = tuple(action.name for action in ACTIONS)
+        self.step_limit = self.rules.decisions
         self.object_names = tuple(kind.name for kind in OBJECTS[: self.rules.types])
         self.action_space = gym.spaces.Discrete(len(ACTIONS))
         self.observation_space = gym.spaces.Box(0, 255, (height, width, 3), np.uint8)

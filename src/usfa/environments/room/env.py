@@ -64,6 +64,7 @@ class Room(gym.Env[Image, np.int64]):
         self._batch = RoomBatch(1, self.rules, image_size=image_size, frame_stack=frame_stack)
         self._ready = False
         self.action_names = self._batch.action_names
+        self.step_limit = self.rules.decisions
         self.object_names = tuple(kind.name for kind in OBJECTS[: self.rules.types])
         self.observation_space = gym.spaces.Box(0, 255, self._batch.observation.shape[1:], np.uint8)
         self.action_space = gym.spaces.Discrete(self._batch.actions)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 __all__ = ["ProgressBar", "interruptible", "progress_bar"]
@@ -18,12 +18,15 @@ __all__ = ["ProgressBar", "interruptible", "progress_bar"]
 class ProgressBar:
     """One bar: where we are, how fast, how long still, and one word on how it goes."""
 
-    def __init__(self, progress: Progress, total: float, label: str) -> None:
+    def __init__(self, progress: Progress, total: float | None, label: str) -> None:
         self._progress = progress
         self._task = progress.add_task(label, total=total, note="")
 
     def update(self, completed: float, note: str = "") -> None:
         self._progress.update(self._task, completed=completed, note=note)
+
+    def advance(self, steps: float) -> None:
+        self._progress.advance(self._task, steps)
 
 
 class _Speed(ProgressColumn):
@@ -39,17 +42,28 @@ class _Speed(ProgressColumn):
 
 
 @contextmanager
-def progress_bar(label: str, total: float, unit: str, console: Console | None) -> Iterator[ProgressBar]:
-    """A bar on the console; without one, a silent bar."""
+def progress_bar(
+    label: str, total: float | None, unit: str, console: Console | None, stays: bool = True
+) -> Iterator[ProgressBar]:
+    """A bar on the console; without one, a silent bar.
+
+    Args:
+        label: what is going on.
+        total: what there is to do; None if nobody knows.
+        unit: of the total.
+        console: where to show it.
+        stays: whether it is still to be seen when all is done.
+    """
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%"),
+        TaskProgressColumn("{task.percentage:>3.0f}%"),
         _Speed(unit),
         TimeRemainingColumn(compact=True, elapsed_when_finished=True),
         TextColumn("{task.fields[note]}"),
     )
-    with Progress(*columns, console=console, disable=console is None, speed_estimate_period=10) as progress:
+    silent = console is None or not (stays or console.is_terminal)
+    with Progress(*columns, console=console, disable=silent, transient=not stays, speed_estimate_period=10) as progress:
         yield ProgressBar(progress, total, label)
 
 

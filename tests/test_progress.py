@@ -5,7 +5,7 @@ import threading
 import pytest
 from rich.console import Console
 
-from usfa.experiments.progress import interruptible, progress_bar
+from usfa.progress import interruptible, progress_bar
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -56,6 +56,20 @@ def test_a_bar_shows_how_it_goes():
     assert "usfa: 3 runs" in out
     assert "100%" in out
     assert "loss 0.2" in out
+
+
+def test_a_bar_without_a_known_end_shows_no_share_of_it():
+    console = Console(file=io.StringIO(), force_terminal=True, width=120)
+    with progress_bar("front", None, "steps", console) as bar:
+        bar.advance(5)
+    assert "%" not in console.file.getvalue()
+
+
+def test_a_bar_that_does_not_stay_leaves_no_trace_in_a_file():
+    console = Console(file=io.StringIO(), force_terminal=False, width=120)
+    with progress_bar("C = train", 10, "steps", console, stays=False) as bar:
+        bar.advance(10)
+    assert console.file.getvalue() == ""
 
 
 def test_no_console_no_output(capsys):
