@@ -1,6 +1,6 @@
 """What makes training in the room work: the settings of room-laptop, one changed at a time, see docs/room-agents.md.
 
-    python benchmarks/room_settings.py [--frames 1000000] [--seeds 100 101 102] [--out runs/room-settings]
+    python benchmarks/room_settings.py [--frames 1000000] [--seeds 100 101 102] [--only "λ = 0" …]
 
 Every setting trains a USFA with seeds that no published number uses, and is scored with C = M as evaluation does: on
 the training tasks, and on tasks that are neither trained on nor tested in any published number. It can be stopped and
@@ -63,12 +63,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--frames", type=int, default=1_000_000)
     parser.add_argument("--seeds", type=int, nargs="+", default=[100, 101, 102])
+    names = [*LEARNER, *NETWORK, "bf16"]
+    parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help="some of the settings")
     parser.add_argument("--out", type=Path, default=Path("runs/room-settings"))
     chosen = parser.parse_args()
     jobs = [
-        Job(name, replace(config, seeds=(seed,)), chosen.out / f"{number:02d}-seed-{seed}")
+        Job(name, replace(config, seeds=(seed,)), chosen.out / f"{name.replace(' ', '-').replace('/', '-')}-{seed}")
         for seed in chosen.seeds
-        for number, (name, config) in enumerate(settings(chosen.frames).items())
+        for name, config in settings(chosen.frames).items()
+        if chosen.only is None or name in chosen.only
     ]
     run_jobs(jobs, os.cpu_count() or 1, Console(stderr=True))
     table = results(jobs)

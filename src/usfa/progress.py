@@ -63,7 +63,7 @@ def progress_bar(
         TextColumn("{task.fields[note]}"),
     )
     silent = console is None or not (stays or console.is_terminal)
-    with Progress(*columns, console=console, disable=silent, transient=not stays, speed_estimate_period=10) as progress:
+    with Progress(*columns, console=console, disable=silent, transient=not stays, speed_estimate_period=60) as progress:
         yield ProgressBar(progress, total, label)
 
 
