@@ -128,6 +128,11 @@ class LongObservation(Good):
         return np.zeros(3, np.float32)
 
 
+class ObservationWithAnAxisMore(Good):
+    def _observation(self):
+        return super()._observation()[None]
+
+
 class ObservationOutside(Good):
     def _observation(self):
         return super()._observation() * 2 - 1

@@ -160,6 +160,25 @@ def test_environments_that_ignore_seeds_are_stepped_as_well():
     batch = batch_of(Deaf(), Deaf())
     ended = sum(int(step(batch, 1).ended.sum()) for _ in range(60))
     assert ended > 10
+    state = batch.state()
+    batch.load_state(state)  # a restart begins somewhere else than the state says
+    assert batch.observation.argmax(axis=1).tolist() == [env.position for env in batch.envs]
+
+
+@pytest.mark.parametrize(
+    ("seen", "sentence"),
+    [
+        ([np.nan, 0.0], r"^The environment showed the observation \[nan, 0\.0\]; expected finite numbers\.$"),
+        ([[0.0, 0.0]], r"^The observation has shape \(1, 2\); expected \(2,\)\.$"),
+    ],
+)
+def test_observations_that_nobody_can_learn_from(seen, sentence):
+    class Strange(Scripted):
+        def _observation(self):
+            return seen
+
+    with pytest.raises(InputError, match=sentence):
+        batch_of(Strange([FIRST]))
 
 
 def test_one_environment_is_not_stepped_in_two_places():

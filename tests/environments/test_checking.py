@@ -31,6 +31,11 @@ FAULTS = {
         "observation",
         "The observation has shape (3,); expected (2,), as observation_sp",
     ),
+    broken.ObservationWithAnAxisMore: (
+        "error",
+        "observation",
+        "The observation has shape (1, 2); expected (2,), as observation_sp",
+    ),
     broken.ObservationOutside: ("warning", "observation-bounds", "outside of 0 to 12 of its space: widen the space"),
     broken.ObservationNotFinite: ("error", "observation-finite", "NaN or infinity: find where it comes from"),
     broken.ObservationChangedLater: ("warning", "observation-copy", "return a copy, observation.copy()"),

@@ -24,7 +24,7 @@ SENTENCES = {
     "four-room-v0": "14 whole numbers with 196 values in all: one-hot",
     "fruit-tree-v0": "2 whole numbers with 128 values in all: one-hot",
     "resource-gathering-v0": "4 whole numbers with 24 values in all: one-hot",
-    "fishwood-v0": "1 whole numbers with 2 values in all: one-hot",
+    "fishwood-v0": "1 whole number with 2 values in all: one-hot",
     "minecart-v0": "vector of 7: layers",
     "mo-mountaincar-v0": "vector of 2: layers, scaled by its bounds",
 }

@@ -131,7 +131,9 @@ class EnvironmentBatch:
         self._episode_phi[index] = 0.0
 
     def _show(self, index: int, observation: object, info: dict[str, Any], *, first: bool) -> None:
-        self.observation[index] = self.spec.encode(observation)
+        self.observation[index] = seen = self.spec.encode_one(observation)
+        if not self.spec.is_image and not np.isfinite(seen).all():
+            raise InputError(f"The environment showed the observation {observation}; expected finite numbers.")
         mask = np.asarray(info.get("action_mask", self._all_legal))
         if mask.shape != (self.actions,) or not mask.any():
             raise InputError(
@@ -188,12 +190,6 @@ class EnvironmentBatch:
             env.close()
 
     def load_state(self, state: dict[str, Any]) -> None:
-        env: Any
-        for index, (env, saved) in enumerate(zip(self.envs, state["envs"], strict=True)):
-            if "restart_seed" in saved:
-                self._reset(index, saved["restart_seed"])
-            else:
-                env.set_state(saved)
         for rng, saved in zip(self._restarts, state["restarts"], strict=True):
             rng.bit_generator.state = saved
         self.observation[:] = state["observation"]
@@ -201,6 +197,12 @@ class EnvironmentBatch:
         self.first[:] = state["first"]
         self._truncated[:] = state["truncated"]
         self._episode_phi[:] = state["episode_phi"]
+        env: Any
+        for index, (env, saved) in enumerate(zip(self.envs, state["envs"], strict=True)):
+            if "restart_seed" in saved:
+                self._reset(index, saved["restart_seed"])  # shows what is there, also if it does not heed seeds
+            else:
+                env.set_state(saved)
 
 
 def is_savable(env: Environment) -> bool:

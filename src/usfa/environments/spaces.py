@@ -123,7 +123,8 @@ class ObservationSpec:
         if self.joint:
             return f"{len(self.counts)} whole numbers with {self.shape[0]} combinations: one-hot"
         if self.counts:
-            return f"{len(self.counts)} whole numbers with {sum(self.counts)} values in all: one-hot"
+            numbers = "whole number" if len(self.counts) == 1 else "whole numbers"
+            return f"{len(self.counts)} {numbers} with {sum(self.counts)} values in all: one-hot"
         return f"vector of {self.shape[0]}{given}: layers{', scaled by its bounds' if self.centre else ''}"
 
     def encode(self, observation: object) -> NDArray[Any]:
@@ -142,6 +143,14 @@ class ObservationSpec:
             return self._encode_image(values, batch)
         flat = values.reshape(*batch, *self.shape)
         return ((flat - self.centre) / self.reach if self.centre else flat).astype(np.float32)
+
+    def encode_one(self, observation: object) -> NDArray[Any]:
+        """A single observation, [*shape]; one with more axes than the space has is not taken for a batch."""
+        encoded = self.encode(observation)
+        if encoded.shape != self.shape:
+            given = () if self.states else self.given or self.shape
+            raise InputError(f"The observation has shape {np.shape(observation)}; expected {given}.")
+        return encoded
 
     def _encode_image(self, values: NDArray[Any], batch: tuple[int, ...]) -> NDArray[np.uint8]:
         if values.dtype != np.uint8:

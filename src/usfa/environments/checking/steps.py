@@ -22,7 +22,7 @@ LARGE = 100.0
 def observation(declared: Declared, seen: Any) -> Iterator[Finding]:
     """Is the observation what `observation_space` says?"""
     try:
-        encoded = declared.observation.encode(seen)
+        encoded = declared.observation.encode_one(seen)
     except InputError as problem:
         raise Broken(
             "observation",
