@@ -1,10 +1,12 @@
 """Settings for any environment: chosen by what it shows, and good enough to reach known optima in seconds."""
 
 from dataclasses import replace
+from functools import partial
 
 import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 
 import usfa
 from fake_environments import Walk
@@ -45,9 +47,10 @@ def test_every_environment_finds_its_trunk_and_can_be_learned_in(name, sentence)
 class Screen(Walk):
     """The walk as an image."""
 
-    def __init__(self):
+    def __init__(self, side=36):
         super().__init__()
-        self.observation_space = gym.spaces.Box(0, 255, (36, 36, 3), np.uint8)
+        self.side = side
+        self.observation_space = gym.spaces.Box(0, 255, (side, side, 3), np.uint8)
 
     def reset(self, *, seed=None, options=None):
         return self._image(super().reset(seed=seed)[0]), {}
@@ -56,16 +59,24 @@ class Screen(Walk):
         position, *rest = super().step(action)
         return self._image(position), *rest
 
-    @staticmethod
-    def _image(position):
-        return np.full((36, 36, 3), 50 * position, np.uint8)
+    def _image(self, position):
+        return np.full((self.side, self.side, 3), 50 * position, np.uint8)
 
 
-def test_images_get_convolutions_and_normalisation():
-    register("screen", Screen)
+@pytest.mark.parametrize("side", [2, 3, 4, 7, 8, 35, 36, 100, 300])
+def test_images_get_convolutions_of_their_size_and_normalisation(side):
+    register("screen", partial(Screen, side))
     config = settings_for("screen")
+    agent = build_agent(config)
     assert config.network.normalise
-    assert build_agent(config).spec.observation.describe() == "image 36×36×3: convolutions"
+    assert agent.spec.observation.describe() == f"image {side}×{side}×3: convolutions"
+    assert sum(x.numel() for x in agent.initial_parameters(torch.Generator()).values()) < 2_000_000
+
+
+def test_a_finite_mdp_brings_its_discount():
+    assert settings_for("trip").learner.gamma == 1
+    assert settings_for("one-state", {"gamma": 0.5}).learner.gamma == 0.5
+    build_agent(settings_for("one-state"))
 
 
 def test_outputs_are_as_large_as_returns():

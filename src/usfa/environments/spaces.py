@@ -149,7 +149,7 @@ class ObservationSpec:
         encoded = self.encode(observation)
         if encoded.shape != self.shape:
             given = () if self.states else self.given or self.shape
-            raise InputError(f"The observation has shape {np.shape(observation)}; expected {given}.")
+            raise InputError(f"The observation has shape {np.asarray(observation).shape}; expected {given}.")
         return encoded
 
     def _encode_image(self, values: NDArray[Any], batch: tuple[int, ...]) -> NDArray[np.uint8]:

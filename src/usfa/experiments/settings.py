@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -9,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usfa.environments import Environment, EnvironmentBatch, ObservationSpec, feature_count, source
+from usfa.evaluation import exact_mdp
 from usfa.experiments.config import EvaluationConfig, TrainConfig
 from usfa.learners import LearnerConfig
-from usfa.networks import NetworkConfig
+from usfa.networks import MNIH_2015, NetworkConfig
 
 __all__ = ["settings_for"]
 
@@ -41,6 +43,8 @@ _VECTORS = LearnerConfig(
     budget_unit="frames",
 )
 _IMAGES = replace(_VECTORS, trajectory_length=16, reuse=1, replay_capacity=50, budget=1_000_000)
+_BYTES_OF_PAST = 2 * 2**30
+"""What past trajectories of images may take: 50 of them up to 150×150 pixels, fewer of larger ones."""
 
 
 def settings_for(
@@ -55,9 +59,11 @@ def settings_for(
     """
     env = source(environment, phi=phi, **(arguments or {})).one()
     spec, features = ObservationSpec.of(env.observation_space), feature_count(env)
-    learner = _IMAGES if spec.is_image else _VECTORS
+    learner = replace(_learner(spec), gamma=_discount(env))
     seen, returns = _random_play(env, learner.gamma)
-    network = NetworkConfig(trunk=(128,), head=(128,), normalise=spec.is_image, scale=_size(returns))
+    network = NetworkConfig(trunk=(128,), head=(128,), scale=_size(returns))
+    if spec.is_image:
+        network = replace(network, convolutions=_convolutions(min(spec.shape[:2])), normalise=True)
     if spec.is_vector:
         network = replace(network, centre=_rounded(seen.mean(axis=0)), spread=_rounded(_spread(seen)))
     return TrainConfig(
@@ -72,6 +78,30 @@ def settings_for(
         ),
         seeds=(0,),
     )
+
+
+def _learner(spec: ObservationSpec) -> LearnerConfig:
+    if not spec.is_image:
+        return _VECTORS
+    bytes_each = (_IMAGES.trajectory_length + 1) * _IMAGES.environments * math.prod(spec.shape)
+    return replace(_IMAGES, replay_capacity=max(1, min(_IMAGES.replay_capacity, _BYTES_OF_PAST // bytes_each)))
+
+
+def _discount(env: Environment) -> float:
+    """What the tables of a finite MDP say; elsewhere nobody does."""
+    mdp = exact_mdp(env)
+    return _VECTORS.gamma if mdp is None else float(mdp.discount.max())
+
+
+def _convolutions(side: int) -> tuple[tuple[int, int, int], ...]:
+    """Those of Mnih et al. 2015, whose first layer grows with images beyond 84 pixels; smaller ones below 36."""
+    if side >= 36:
+        (channels, kernel, stride), *rest = MNIH_2015
+        times = max(1, round(side / 84))
+        return ((channels, kernel * times, stride * times), *rest)
+    if side >= 8:
+        return ((32, 4, 2), (64, 3, 1))
+    return ((32, min(3, side), 1), (64, max(1, min(3, side - 2)), 1))
 
 
 def _size(returns: Array) -> float:
@@ -91,7 +121,7 @@ def _rounded(values: Array) -> tuple[float, ...]:
 
 
 def _random_play(env: Environment, gamma: float) -> tuple[Array, Array]:
-    """Encoded observations [steps, ...] and discounted returns [steps, D], as far as they were watched.
+    """Vectors that were seen [steps, ...] (nothing of images) and discounted returns [steps, D], as far as they go.
 
     Closes the environment.
     """
@@ -99,7 +129,8 @@ def _random_play(env: Environment, gamma: float) -> tuple[Array, Array]:
     rng = np.random.default_rng(0)
     seen, steps = [], []
     for _ in range(RANDOM_STEPS):
-        seen.append(batch.observation[0].astype(np.float64))
+        if batch.spec.is_vector:
+            seen.append(batch.observation[0].astype(np.float64))
         step = batch.step(np.array([rng.choice(np.flatnonzero(batch.legal[0]))]))
         steps.append((step.phi[0].astype(np.float64), 0.0 if step.ended[0] else gamma))
     batch.close()
