@@ -318,4 +318,5 @@ def test_the_outermost_reward_space_counts():
 def test_how_long_episodes_last_at_most():
     assert step_limit(Room(image_size=8, decisions=30)) == 30
     assert step_limit(gym.make("CartPole-v1")) == 500
+    assert step_limit(gym.wrappers.TimeLimit(Trip(), 7)) == 7
     assert step_limit(make("trip")) is None

@@ -8,7 +8,7 @@ from usfa.agents import AgentSpec, exact_sf_gpi, make_agent
 from usfa.environments import EnvironmentBatch, EnvironmentSource, ObservationSpec, TabularEnv, Trip, make, trip_mdp
 from usfa.errors import InputError
 from usfa.evaluation import exact_mdp, exact_scores
-from usfa.evaluation.episodes import episode_returns
+from usfa.evaluation.episodes import episode_returns, vector_returns
 from usfa.evaluation.exact import greedy_tables
 from usfa.evaluation.scoring import Protocol, score
 from usfa.functional import optimal_return
@@ -124,13 +124,18 @@ def test_episodes_repeat_with_their_generator():
     assert not np.array_equal(runs[0], runs[2])
 
 
-def test_an_episode_without_end_is_an_error():
-    actor, tables = exact_sf_gpi(make("one-state").mdp, torch.tensor([[-1.0]], dtype=torch.float64))
-    w, z = np.array([[-1.0]]), np.array([[[-1.0]]])
-    batch = batch_of(lambda: make("one-state"), 1)
-    with pytest.raises(InputError) as error:
-        episode_returns(actor, tables, batch, w, z, 0.0, np.random.default_rng(0), step_limit=50)
-    assert str(error.value) == ("An episode has not ended after 50 steps; expected an environment with a time limit.")
+def test_an_episode_without_end_is_cut_and_counts_with_what_it_has_collected():
+    agent, parameters = random_agents("usfa", 1, AgentSpec(ObservationSpec((2,)), 3, 2))
+    w, z = np.array([[1.0, 0.0], [0.0, 1.0]]), np.zeros((2, 1, 2))
+    without_end, short = [([1.0, 2.0], "")] * 60, [([1.0, 2.0], "")] * 2 + [([1.0, 2.0], "terminated")]
+    batch = EnvironmentBatch([Scripted([without_end]), Scripted([short])], 1.0, [0, 1])
+    sentence = "^1 of 2 episodes had not ended after 50 steps and were cut there; expected an environment with a time"
+    with pytest.warns(UserWarning, match=sentence):
+        found = vector_returns(
+            agent, select_run(parameters, 0), batch, w, z, 0.0, np.random.default_rng(0), 0.9, patience=50
+        )
+    assert found.undiscounted.tolist() == [[50, 100], [3, 6]]
+    assert found.discounted[:, 0] == pytest.approx([(1 - 0.9**50) / 0.1, 2.71])
 
 
 def test_truncated_episodes_count_with_what_they_collected():

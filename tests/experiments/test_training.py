@@ -1,3 +1,4 @@
+import errno
 import json
 import re
 import signal
@@ -5,6 +6,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -331,6 +333,50 @@ def test_metrics_of_a_resumed_run_have_no_line_twice(tmp_path, monkeypatch, tiny
     run = train(tiny_config, tmp_path / "run", "resume")
     expected = [json.loads(line)["updates"] for line in tiny_run.metrics.read_text().splitlines()]
     assert [json.loads(line)["updates"] for line in run.metrics.read_text().splitlines()] == expected
+
+
+def test_what_is_trained_is_not_trained_again_when_scoring_fails(tmp_path, monkeypatch, tiny_config, tiny_run):
+    def failing(*_):
+        raise PowerCut
+
+    with monkeypatch.context() as patch:
+        patch.setattr("usfa.experiments.training.score_snapshots", failing)
+        with pytest.raises(PowerCut):
+            train(tiny_config, tmp_path / "run")
+    monkeypatch.setattr(Learner, "step", failing)
+    train(tiny_config, tmp_path / "run", "resume")
+    assert results(tmp_path / "run") == results(tiny_run.path)
+
+
+# --- a full disk ---
+
+
+def test_a_disk_without_room_for_the_run_is_said_before_anything_is_learned(tmp_path, monkeypatch, tiny_config):
+    """Past trajectories are most of a state: three states of 2 runs with 20 one-step trajectories of 2 numbers here."""
+    monkeypatch.setattr("usfa.files.shutil.disk_usage", lambda _: SimpleNamespace(free=1000))
+    monkeypatch.setattr(RunDirectory, "prepare", lambda path, *_: RunDirectory(path))  # which writes a little
+    (tmp_path / "run").mkdir()
+    wanted = []
+    for capacity in (20, 200_000):
+        config = small(tiny_config, replay_capacity=capacity)
+        with pytest.raises(
+            InputError, match=r"^The disk of .* has 0\.0 MiB left; expected at least .* go on with --resume\.$"
+        ) as error:
+            train(config, tmp_path / "run")
+        wanted.append(float(re.search(r"at least (\d+\.\d)", str(error.value)).group(1)))
+    past = 3 * 2 * 200_000 * 2 * 2 * 4 / 2**20
+    assert wanted[1] - wanted[0] == pytest.approx(past, rel=0.01)
+
+
+def test_a_disk_that_fills_up_later_is_one_sentence(tmp_path, monkeypatch, tiny_config):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(RunDirectory, "save_checkpoint", full)
+    with pytest.raises(
+        InputError, match=r"^The disk is full; make room and go on with --resume\. Nothing was saved yet\.$"
+    ):
+        train(tiny_config, tmp_path / "run")
 
 
 def test_failure_between_agent_and_scores_is_made_good(tmp_path, monkeypatch, tiny_config, tiny_run):

@@ -89,16 +89,28 @@ def test_join_puts_environments_side_by_side():
     assert torch.equal(joined.core_state[0], torch.cat([fresh.core_state[0], past.core_state[0]], dim=1))
 
 
-def test_state_goes_on_the_same():
+@pytest.mark.parametrize("before", [2, 6])
+def test_state_goes_on_the_same(before):
+    """Before all places are taken and after; only what is there is saved."""
     replay, other = Replay(4), Replay(4)
-    for number in range(6):
+    for number in range(before):
         replay.add(numbered(number))
     stored, added = replay.state()
-    other.load_state({name: x.clone() for name, x in stored.items()}, added)
+    assert {x.shape[1] for x in stored.values()} == {min(before, 4)}
+    other.load_state({name: x.clone() for name, x in stored.items()}, added, torch.device("cpu"))
     for both in (replay, other):
         both.add(numbered(6))
     for one, two in zip(replay.sample(9, rngs())[:-1], other.sample(9, rngs())[:-1], strict=True):
         assert torch.equal(one, two)
+
+
+def test_state_goes_where_the_learner_is():
+    """The "meta" device stands for a GPU."""
+    replay, other = Replay(4), Replay(4)
+    replay.add(numbered(1))
+    stored, added = replay.state()
+    other.load_state(stored, added, torch.device("meta"))
+    assert {x.device.type for x in other.state()[0].values()} == {"meta"}
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 6])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 
 from usfa.errors import InputError, Interrupted, unknown_name
@@ -52,6 +53,7 @@ Each command has --help. Mistakes in the input end with one sentence and exit co
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    warnings.formatwarning = lambda message, *_: f"usfa: {message}\n"  # one sentence, not where it was said
     try:
         _see_working_directory()
         _share_the_cores()

@@ -14,7 +14,7 @@ from usfa.tasks import CANDIDATE_SETS, SPREAD_SETS, TASK_SETS, format_task
 __all__ = ["run"]
 
 OTHERS_ENVIRONMENTS = {
-    "minecart-v0, …": "every id of MO-Gymnasium (extra mo) and Gymnasium with discrete actions, plain observations and a φ",
+    "minecart-v0, …": "ids of MO-Gymnasium (extra mo) and Gymnasium: discrete actions, plain observations, a φ",
     "module:Class": "your own; usfa check-env says what it lacks",
 }
 

@@ -234,7 +234,12 @@ def action_count(env: gym.Env[Any, Any]) -> int:
 
 
 def step_limit(env: gym.Env[Any, Any]) -> int | None:
-    """After how many steps episodes are cut, if the environment says so: by its own `step_limit`, or Gymnasium's."""
-    if env.has_wrapper_attr("step_limit"):
-        return int(env.get_wrapper_attr("step_limit"))
-    return None if env.spec is None else env.spec.max_episode_steps
+    """After how many steps episodes are cut, if that is known: by a TimeLimit around the environment, or by its own
+    `step_limit`.
+    """
+    inner: Any = env
+    while isinstance(inner, gym.Wrapper):
+        if isinstance(inner, gym.wrappers.TimeLimit):
+            return int(inner._max_episode_steps)
+        inner = inner.env
+    return getattr(inner, "step_limit", None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from itertools import islice
@@ -33,6 +34,8 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+PATIENCE = 10_000
+"""Steps after which an episode that has not ended is cut."""
 OnStep = Callable[[int], object]
 """Called after every step of a batch with the number of its environments."""
 
@@ -88,14 +91,14 @@ def episode_returns(
     z: Array,
     epsilon: float,
     rng: np.random.Generator,
-    step_limit: int = 100_000,
+    patience: int = PATIENCE,
     on_step: OnStep | None = None,
 ) -> Array:
     """The undiscounted return Σ φ_t·w of one ε-greedy episode for each of B tasks -> [B].
 
     Arguments as in :func:`vector_returns`.
     """
-    collected = vector_returns(actor, parameters, batch, w, z, epsilon, rng, step_limit=step_limit, on_step=on_step)
+    collected = vector_returns(actor, parameters, batch, w, z, epsilon, rng, patience=patience, on_step=on_step)
     return np.einsum("bd,bd->b", collected.undiscounted, w)
 
 
@@ -108,7 +111,7 @@ def vector_returns(
     epsilon: float,
     rng: np.random.Generator,
     gamma: float = 1.0,
-    step_limit: int = 100_000,
+    patience: int = PATIENCE,
     on_step: OnStep | None = None,
 ) -> VectorReturns:
     """The features that one ε-greedy episode collects for each of B tasks; the batch is closed afterwards.
@@ -122,7 +125,7 @@ def vector_returns(
         epsilon: ε.
         rng: for the exploration.
         gamma: γ of the discounted return.
-        step_limit: an episode that lasts longer is an error.
+        patience: an episode that lasts longer counts with what it has collected so far.
         on_step: told of every step.
     """
     with closing(batch):
@@ -134,24 +137,30 @@ def vector_returns(
         if shown != expected:
             raise InputError(f"The environment shows observations of shape {shown}; the agent expects {expected}.")
         steps = acting(actor, parameters, batch, w, z, epsilon, rng)
-        return _collect(steps, w.shape, gamma, step_limit, on_step)
+        return _collect(steps, w.shape, gamma, patience, on_step)
 
 
 def _collect(
-    steps: Iterator[Step], shape: tuple[int, ...], gamma: float, step_limit: int, on_step: OnStep | None
+    steps: Iterator[Step], shape: tuple[int, ...], gamma: float, patience: int, on_step: OnStep | None
 ) -> VectorReturns:
     discounted, undiscounted = np.zeros(shape), np.zeros(shape)
     running = np.ones(shape[0], np.bool_)  # an environment goes on after its episode; only the first counts
-    for t, step in enumerate(islice(steps, step_limit)):
+    for t, step in enumerate(islice(steps, patience)):
         if on_step is not None:
             on_step(len(running))
-        discounted[running] += gamma**t * step.phi[running].astype(np.float64)
-        finished = step.ended & running
-        undiscounted[finished] = step.episode_phi[finished]
-        running &= ~finished
+        phi = step.phi[running].astype(np.float64)
+        discounted[running] += gamma**t * phi
+        undiscounted[running] += phi
+        running &= ~step.ended
         if not running.any():
-            return VectorReturns(discounted, undiscounted)
-    raise InputError(f"An episode has not ended after {step_limit} steps; expected an environment with a time limit.")
+            break
+    if running.any():
+        warnings.warn(
+            f"{running.sum()} of {len(running)} episodes had not ended after {patience} steps and were cut there; "
+            "expected an environment with a time limit.",
+            stacklevel=4,
+        )
+    return VectorReturns(discounted, undiscounted)
 
 
 def acting(

@@ -90,7 +90,7 @@ class _OpenSnapshot:
     def freeze(self, learner: Improver, arrived: NDArray[np.bool_]) -> None:
         new = np.flatnonzero(arrived & ~self.filled)
         for name, tensor in self.tensors.items():
-            tensor[new] = learner.best_parameters[name][new]
+            tensor[new] = learner.best_parameters[name][new].to(tensor.device)
         self.frames[new] = learner.frames[new]
         self.episodes[new] = learner.episodes[new]
         self.filled[new] = True

@@ -28,7 +28,7 @@ from usfa.experiments.presets import command_for
 from usfa.experiments.run_directory import OnExisting, RunDirectory
 from usfa.experiments.snapshots import SnapshotWriter, score_snapshots
 from usfa.files import require_space
-from usfa.learners import Improver, Learner, Precision, check_replay, choose_device, choose_precision
+from usfa.learners import Improver, Learner, Precision, bytes_of_past, check_replay, choose_device, choose_precision
 from usfa.progress import interruptible, progress_bar
 from usfa.records import to_json
 from usfa.tasks import candidate_set, parse_sampler, parse_tasks
@@ -157,7 +157,7 @@ def _learn(
                 checkpoints.save()
             if interrupted.is_set():
                 checkpoints.stop()
-        learner.check_parameters()
+        checkpoints.save()  # what is trained stays so, whatever becomes of the scoring
     return learner
 
 
@@ -182,9 +182,13 @@ def _label(label: str, config: TrainConfig) -> str:
 
 
 def _bytes_of_run(config: TrainConfig, learner: Improver) -> int:
-    """What a run will take on disk: snapshots of the parameters, and three states with Adam's two moments besides."""
-    parameters = sum(x.nbytes for x in learner.parameters.values())
-    return parameters * (len(config.milestones) + 3 * 3)
+    """What a run will take on disk: snapshots of the parameters, and three states.
+
+    A state has Adam's two moments, perhaps older parameters, and the trajectories of the past besides.
+    """
+    parameters, older = (sum(x.nbytes for x in group.values()) for group in (learner.parameters, learner.older))
+    past = len(config.seeds) * bytes_of_past(config.learner, learner.agent.spec.observation)
+    return parameters * len(config.milestones) + 3 * (3 * parameters + older + past)
 
 
 def _precision(config: TrainConfig, agent: Agent, device: torch.device) -> Precision:

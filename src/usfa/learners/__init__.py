@@ -4,7 +4,7 @@ from usfa.learners.adam import Adam
 from usfa.learners.config import TASKS_OF_M, LearnerConfig, check_environments
 from usfa.learners.hardware import Precision, choose_device, choose_precision
 from usfa.learners.improver import Improver, Update
-from usfa.learners.replay import check_replay
+from usfa.learners.replay import bytes_of_past, check_replay
 from usfa.learners.single import Learner
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "LearnerConfig",
     "Precision",
     "Update",
+    "bytes_of_past",
     "check_environments",
     "check_replay",
     "choose_device",

@@ -207,7 +207,7 @@ class Improver(ABC):
                 for name, tensor in members.items():
                     tensor.copy_(tensors[f"{group}/{name}"])
         replayed = {name.removeprefix("replay/"): x for name, x in tensors.items() if name.startswith("replay/")}
-        self.replay.load_state(replayed, counters["replayed"])
+        self.replay.load_state(replayed, counters["replayed"], self.device)
         self.adam.updates = counters["updates"]
         self.precision = counters["precision"]
         self.frames[:] = counters["frames"]

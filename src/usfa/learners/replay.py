@@ -14,7 +14,7 @@ from usfa.errors import InputError
 from usfa.learners.config import LearnerConfig
 from usfa.trajectory import Trajectory, tensors_of, trajectory_of
 
-__all__ = ["Replay", "check_replay", "join", "part"]
+__all__ = ["Replay", "bytes_of_past", "check_replay", "join", "part"]
 
 LARGEST = 16 * 2**30
 """Bytes that past trajectories may take."""
@@ -33,7 +33,7 @@ class Replay:
         fields = tensors_of(trajectory)
         if not self._stored:
             _check_size(self.capacity, sum(x.nbytes for x in fields.values()))
-            self._stored = {name: x.new_zeros((x.shape[0], self.capacity, *x.shape[1:])) for name, x in fields.items()}
+            self._stored = {name: self._room_for(x) for name, x in fields.items()}
         for name, x in fields.items():
             self._stored[name][:, self.added % self.capacity] = x
         self.added += 1
@@ -45,23 +45,44 @@ class Replay:
             count: how many.
             rngs: one generator per run.
         """
-        size = min(self.added, self.capacity)
-        drawn = torch.from_numpy(np.stack([rng.integers(size, size=count) for rng in rngs]))
+        drawn = torch.from_numpy(np.stack([rng.integers(self.size, size=count) for rng in rngs]))
         rows = torch.arange(len(drawn))[:, None]
         return trajectory_of({name: _side_by_side(name, x[rows, drawn]) for name, x in self._stored.items()})
 
-    def state(self) -> tuple[dict[str, Tensor], int]:
-        return dict(self._stored), self.added
+    @property
+    def size(self) -> int:
+        """How many trajectories of every run there are."""
+        return min(self.added, self.capacity)
 
-    def load_state(self, stored: dict[str, Tensor], added: int) -> None:
-        self._stored, self.added = dict(stored), added
+    def state(self) -> tuple[dict[str, Tensor], int]:
+        """What was added so far, and how much that was."""
+        return {name: x[:, : self.size] for name, x in self._stored.items()}, self.added
+
+    def load_state(self, stored: dict[str, Tensor], added: int, device: torch.device) -> None:
+        self.added = added
+        self._stored = {name: self._room_for(x[:, 0].to(device)) for name, x in stored.items()}
+        for name, x in stored.items():
+            self._stored[name][:, : self.size] = x.to(device)
+
+    def _room_for(self, x: Tensor) -> Tensor:
+        return x.new_zeros((x.shape[0], self.capacity, *x.shape[1:]))
 
 
 def check_replay(config: LearnerConfig, observation: ObservationSpec) -> None:
     """InputError if the observations of one run alone would take too much memory: said before anything is begun."""
     if config.reuse:
-        entries = (config.trajectory_length + 1) * config.environments * math.prod(observation.shape)
-        _check_size(config.replay_capacity, entries * np.dtype(observation.dtype).itemsize)
+        _check_size(config.replay_capacity, _bytes_each(config, observation))
+
+
+def bytes_of_past(config: LearnerConfig, observation: ObservationSpec) -> int:
+    """What past trajectories of one run will take when there are as many as are kept; without reuse, nothing."""
+    return config.replay_capacity * _bytes_each(config, observation) if config.reuse else 0
+
+
+def _bytes_each(config: LearnerConfig, observation: ObservationSpec) -> int:
+    """Of one trajectory: its observations, beside which the rest is small."""
+    entries = (config.trajectory_length + 1) * config.environments * math.prod(observation.shape)
+    return entries * np.dtype(observation.dtype).itemsize
 
 
 def _check_size(capacity: int, bytes_each: int) -> None:

@@ -6,7 +6,6 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 
 from usfa.environments.batch import Environment
@@ -14,6 +13,7 @@ from usfa.environments.checking import steps as step
 from usfa.environments.checking.declared import Declared
 from usfa.environments.checking.findings import Broken, Finding, note, warning
 from usfa.environments.checking.walking import Moment, act, begin, legal_actions, walk
+from usfa.environments.spaces import step_limit
 
 __all__ = ["play"]
 
@@ -32,7 +32,7 @@ def play(env: Environment, declared: Declared, steps: int, seed: int) -> Iterato
             yield from _after_the_end(env, moment, declared.actions)
     yield from seen.features_that_were_never_paid()
     yield from seen.masks_that_come_and_go()
-    yield from seen.ends_of_episodes(_has_time_limit(env))
+    yield from seen.ends_of_episodes(step_limit(env) is not None)
     yield note("speed", seen.speed())
 
 
@@ -142,12 +142,3 @@ def _after_the_end(env: Environment, last: Moment, actions: int) -> Iterator[Fin
             "A step after the end of an episode went on as if nothing had ended: fine, as reset always follows here, "
             "unless the environment resets itself; then turn that off.",
         )
-
-
-def _has_time_limit(env: Environment) -> bool:
-    inner: Any = env
-    while isinstance(inner, gym.Wrapper):
-        if isinstance(inner, gym.wrappers.TimeLimit):
-            return True
-        inner = inner.env
-    return False
