@@ -23,7 +23,7 @@ from usfa.experiments.run_directory import RunDirectory
 from usfa.experiments.training import train
 from usfa.progress import interruptible, progress_bar
 
-__all__ = ["Job", "run_jobs"]
+__all__ = ["Job", "RunsFailed", "run_jobs"]
 
 POLL_SECONDS = 0.5
 
@@ -53,10 +53,12 @@ class Job(NamedTuple):
 def run_jobs(jobs: Sequence[Job], at_once: int, console: Console | None = None) -> None:
     """Do what is not done yet; what was begun goes on where it stood.
 
-    When one fails, or on Ctrl-C, the others are stopped and saved. Nothing here outlives a killed parent.
+    On Ctrl-C all are stopped and saved. When one fails the others go on, and RunsFailed is raised in the end. Nothing
+    here outlives a killed parent.
     """
     waiting = [job for job in jobs if not job.finished]
     active: list[_Worker] = []
+    failures: list[str] = []
     total = sum(job.config.learner.budget for job in jobs)
     unit = jobs[0].config.learner.budget_unit
     with progress_bar(f"{len(jobs)} runs", total, unit, console) as bar, interruptible() as interrupted:
@@ -65,7 +67,9 @@ def run_jobs(jobs: Sequence[Job], at_once: int, console: Console | None = None) 
                 while waiting and len(active) < at_once:
                     active.append(_Worker(waiting.pop(0)))
                 time.sleep(POLL_SECONDS)
-                active = [worker for worker in active if not worker.ended()]
+                ended = [worker for worker in active if not worker.process.is_alive()]
+                failures += filter(None, (worker.failure() for worker in ended))
+                active = [worker for worker in active if worker not in ended]
                 note = ", ".join(str(worker.job) for worker in active)
                 bar.update(sum(job.done for job in jobs), note)
         finally:
@@ -75,6 +79,12 @@ def run_jobs(jobs: Sequence[Job], at_once: int, console: Console | None = None) 
                 worker.process.join()
     if interrupted.is_set():
         raise Interrupted("Stopped, all runs are saved; the same command with --resume goes on.")
+    if failures:
+        raise RunsFailed(" ".join(failures))
+
+
+class RunsFailed(InputError):
+    """Some runs failed; all others are done."""
 
 
 class _Worker:
@@ -88,14 +98,12 @@ class _Worker:
         self.process.start()
         told.close()
 
-    def ended(self) -> bool:
-        """Whether the job is done; InputError if it failed."""
-        if self.process.is_alive():
-            return False
-        if self.process.exitcode:
-            sentence = self._told.recv() if self._told.poll() else f"exit code {self.process.exitcode}"
-            raise InputError(f"The run in {self.job.path} failed: {sentence}")
-        return True
+    def failure(self) -> str:
+        """What went wrong, when it has ended; nothing if all went well."""
+        if not self.process.exitcode:
+            return ""
+        sentence = self._told.recv() if self._told.poll() else f"exit code {self.process.exitcode}."
+        return f"The run in {self.job.path} failed: {sentence}"
 
 
 def _work(job: Job, told: Connection) -> None:

@@ -16,7 +16,7 @@ from usfa.environments.room.scale import read_yardstick
 from usfa.errors import InputError, unknown_name
 from usfa.evaluation import read_scores, write_table
 from usfa.experiments.config import TrainConfig
-from usfa.experiments.plan import Job, run_jobs
+from usfa.experiments.plan import Job, RunsFailed, run_jobs
 from usfa.experiments.presets import preset
 from usfa.experiments.room_report import room_report, settings_of
 from usfa.experiments.room_tables import summary_of
@@ -100,18 +100,32 @@ def reproduce_room(
         console: where to show progress.
         at_once: how many runs train at the same time; by default one for each core.
     """
-    run = RunDirectory.prepare(path, experiment, existing)
     jobs = experiment.jobs(path)
+    if at_once is None:
+        at_once = max(1, (os.cpu_count() or 1) // jobs[0].config.threads)
+    if at_once < 1:
+        raise InputError(f"at_once is {at_once}; expected at least 1 run at a time.")
+    run = RunDirectory.prepare(path, experiment, existing)
     with run.locked():
-        cores = max(1, (os.cpu_count() or 1) // jobs[0].config.threads)
-        run_jobs(jobs, min(at_once or cores, len(jobs)), console)
-        with progress_bar("figures and report", 1, "steps", console) as bar:
-            _write_results(experiment, run, jobs)
-            bar.update(1)
+        try:
+            run_jobs(jobs, at_once, console)
+        except RunsFailed:
+            _write_results(experiment, run, jobs, console)  # of all others
+            raise
+        _write_results(experiment, run, jobs, console)
     return run
 
 
-def _write_results(experiment: RoomExperiment, run: RunDirectory, jobs: list[Job]) -> None:
+def _write_results(experiment: RoomExperiment, run: RunDirectory, jobs: list[Job], console: Console | None) -> None:
+    finished = [job for job in jobs if job.finished]
+    if not finished:
+        return
+    with progress_bar("figures and report", 1, "steps", console) as bar:
+        _write_tables(experiment, run, finished)
+        bar.update(1)
+
+
+def _write_tables(experiment: RoomExperiment, run: RunDirectory, jobs: list[Job]) -> None:
     yardstick = read_yardstick()
     scores = pd.concat([read_scores(RunDirectory(job.path).scores) for job in jobs], ignore_index=True)
     training = pd.concat([_behaviour(job) for job in jobs], ignore_index=True)
