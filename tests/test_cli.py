@@ -144,8 +144,9 @@ def test_train_resume_and_again_from_its_config(desk, capsys):
     before = contents(desk)
     assert main(["train", "trip-usfa", *SMALL, "--out", "run", "--resume"]) == 0
     assert contents(desk) == before
-    assert main(["train", "run/config.json", "--out", "again"]) == 0
-    assert (desk / "again" / "scores.csv").read_bytes() == (desk / "run" / "scores.csv").read_bytes()
+    for config in ("run/config.json", "run/agent/config.json"):  # the latter is what the model card names
+        assert main(["train", config, "--out", "again", "--overwrite"]) == 0
+        assert (desk / "again" / "scores.csv").read_bytes() == (desk / "run" / "scores.csv").read_bytes()
     assert main(["train", "trip-usfa", *SMALL, "--seeds", "5", "--out", "run", "--overwrite"]) == 0
     assert json.loads((desk / "run" / "config.json").read_text())["seeds"] == [5]
 
@@ -316,6 +317,10 @@ def test_check_what_is_not_there(own, desk, capsys, words, sentence):
         (["train", "trip-usfa", "--learner.epsilon", "2"], "epsilon is 2.0; expected a number from 0 to 1."),
         (["train", "trip-usfa", "--learner.budget", "0"], "budget is 0; expected at least 1."),
         (["train", "trip-usfa", "--learner.policies", "boks:0,1"], "'boks:0,1' is not one of gaussian:VARIANCE"),
+        (
+            ["train", "trip-usfa", "--learner.tasks", "fix"],
+            "learner.tasks is 'fix'; expected resampled, fixed, or",
+        ),
         (["train", "trip-usfa", "--evaluation.snapshots", "0"], "snapshots is 0; expected 1 to 1000"),
         (["train", "trip-usfa", "--checkpoint-every", "0"], "checkpoint_every is 0; expected at least 1."),
         (["train", "trip-usfa", "--resume", "--overwrite"], "--resume and --overwrite were both given"),

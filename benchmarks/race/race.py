@@ -4,7 +4,7 @@
 
 Every racer is a process of its own with one thread. Each writes its table when it is done, and what is there is not
 raced again: after an interruption the same command goes on. Scoring, the same code for all, does not count as time.
-morl-baselines gets a virtual environment of its own, .venv-morl, because it wants another Gymnasium.
+morl-baselines gets a virtual environment of its own, .venv-morl: it brings much that usfa does not want.
 """
 
 from __future__ import annotations
@@ -153,6 +153,7 @@ def final_table(curves: pd.DataFrame) -> pd.DataFrame:
                 "high": high,
                 "ceiling": ceiling(str(environment)),
                 "steps/s": round(float((runs.steps / runs.seconds).mean())),
+                "played/s": round(float((runs.played / runs.seconds).mean())),
                 "seconds": round(float(runs.seconds.mean())),
                 "seeds": len(runs),
             }

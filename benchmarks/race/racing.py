@@ -30,7 +30,8 @@ Act = Callable[[NDArray[Any], Array], NDArray[np.int64]]
 NOTHING = 1e-4
 """A discount that ends an episode in scoring: what comes later does not count."""
 
-COLUMNS = ("environment", "algorithm", "seed", "seconds", "steps", "utility")
+COLUMNS = ("environment", "algorithm", "seed", "seconds", "steps", "played", "utility")
+"""Of the steps, those that were learned from; `played` also counts those by which a racer tried out what it knows."""
 
 
 @dataclass(frozen=True)
@@ -84,29 +85,29 @@ class Scorer:
     contest: Contest
     act: Act
     seed: int
-    rows: list[tuple[float, int, float]] = field(default_factory=list)
-    _start: float = field(default_factory=time.perf_counter)
+    began: float  # time.perf_counter() before the racer was made; moves on while it is scored
+    rows: list[tuple[float, int, int, float]] = field(default_factory=list)
     _due: float = 0.0
 
     @property
     def seconds(self) -> float:
-        return time.perf_counter() - self._start
+        return time.perf_counter() - self.began
 
-    def look(self, steps: int) -> None:
+    def look(self, steps: int, played: int) -> None:
         """Call often; raises TimeIsUp after the last scoring."""
         if self.seconds < self._due:
             return
-        self.score(steps)
+        self.score(steps, played)
         apart = self.contest.seconds / self.contest.points
         self._due = (self.seconds // apart + 1) * apart  # who was too late for several is scored once
         if self.seconds >= self.contest.seconds:
             raise TimeIsUp
 
-    def score(self, steps: int) -> None:
+    def score(self, steps: int, played: int) -> None:
         before = time.perf_counter()
-        trained = before - self._start
-        self.rows.append((trained, steps, expected_utility(self.contest, self.act, 1000 + self.seed)))
-        self._start += time.perf_counter() - before
+        utility = expected_utility(self.contest, self.act, 1000 + self.seed)
+        self.rows.append((before - self.began, steps, played, utility))
+        self.began += time.perf_counter() - before
 
 
 def arguments() -> tuple[Contest, str, int, Path]:
@@ -126,6 +127,6 @@ def write(path: Path, contest: Contest, algorithm: str, seed: int, scorer: Score
     with new.open("w", newline="") as file:
         table = csv.writer(file)
         table.writerow(COLUMNS)
-        for seconds, steps, utility in scorer.rows:
-            table.writerow([contest.environment, algorithm, seed, f"{seconds:.2f}", steps, f"{utility:.6g}"])
+        for seconds, steps, played, utility in scorer.rows:
+            table.writerow([contest.environment, algorithm, seed, f"{seconds:.2f}", steps, played, f"{utility:.6g}"])
     new.replace(path)

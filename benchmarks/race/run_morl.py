@@ -7,6 +7,7 @@ choose its next preference is part of its training; what either would play only 
 from __future__ import annotations
 
 import os
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -37,27 +38,41 @@ class Watched(gym.Wrapper[Any, Any, Any, Any]):
     """Counts the steps and lets the scorer look after each."""
 
     scorer: Scorer
-    steps = 0
+    steps = 0  # in this environment, which are learned from
+    tried = 0  # in the other one
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         result = self.env.step(action)
         self.steps += 1
-        self.scorer.look(self.steps)
+        self.scorer.look(self.steps, self.steps + self.tried)
         return result
+
+
+class Counted(gym.Wrapper[Any, Any, Any, Any]):
+    """The other environment, in which GPI-LS tries out its policies to choose the next preference."""
+
+    def __init__(self, env: gym.Env[Any, Any], watched: Watched) -> None:
+        super().__init__(env)
+        self.watched = watched
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        self.watched.tried += 1
+        return self.env.step(action)
 
 
 def main() -> None:
     contest, algorithm, seed, out = arguments()
     torch.set_num_threads(1)
+    began = time.perf_counter()
     env = Watched(contest.make())
     env.reset(seed=seed)
     run = {"gpi-ls": gpi_ls, "envelope": envelope}[algorithm]
     with suppress(TimeIsUp):
-        run(contest, env, seed)
+        run(contest, env, seed, began)
     write(out, contest, algorithm, seed, env.scorer)
 
 
-def gpi_ls(contest: Contest, env: Watched, seed: int) -> None:
+def gpi_ls(contest: Contest, env: Watched, seed: int, began: float) -> None:
     agent = GPILS(
         env,
         gamma=contest.gamma,
@@ -71,11 +86,11 @@ def gpi_ls(contest: Contest, env: Watched, seed: int) -> None:
         device="cpu",
         **COMMON,
     )
-    env.scorer = Scorer(contest, lambda seen, w: act_by_gpi(agent, seen, w), seed)
-    env.scorer.look(0)
+    env.scorer = Scorer(contest, lambda seen, w: act_by_gpi(agent, seen, w), seed, began)
+    env.scorer.look(0, 0)
     agent.train(
         total_timesteps=NEVER,
-        eval_env=contest.make(),
+        eval_env=Counted(contest.make(), env),
         ref_point=np.zeros(agent.reward_dim),
         num_eval_weights_for_front=FEW,
         timesteps_per_iter=10_000,
@@ -85,7 +100,7 @@ def gpi_ls(contest: Contest, env: Watched, seed: int) -> None:
     )
 
 
-def envelope(contest: Contest, env: Watched, seed: int) -> None:
+def envelope(contest: Contest, env: Watched, seed: int, began: float) -> None:
     agent = Envelope(
         env,
         gamma=contest.gamma,
@@ -99,8 +114,8 @@ def envelope(contest: Contest, env: Watched, seed: int) -> None:
         device="cpu",
         **COMMON,
     )
-    env.scorer = Scorer(contest, lambda seen, w: act_by_own(agent.q_net, seen, w), seed)
-    env.scorer.look(0)
+    env.scorer = Scorer(contest, lambda seen, w: act_by_own(agent.q_net, seen, w), seed, began)
+    env.scorer.look(0, 0)
     agent.train(total_timesteps=NEVER, num_eval_weights_for_front=FEW)
 
 

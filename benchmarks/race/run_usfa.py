@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import closing, suppress
 from dataclasses import replace
 from typing import Any
@@ -13,6 +14,7 @@ from racing import Array, Contest, Scorer, TimeIsUp, arguments, write
 
 from usfa.environments import EnvironmentSource
 from usfa.experiments import build_agent, settings_for
+from usfa.experiments.settings import RANDOM_STEPS
 from usfa.learners import Learner
 from usfa.networks import select_run
 
@@ -28,14 +30,17 @@ FRAMES = {
 def main() -> None:
     contest, algorithm, seed, out = arguments()
     torch.set_num_threads(1)
+    began = time.perf_counter()
     learner = make_learner(contest, seed)
-    scorer = Scorer(contest, lambda seen, w: act(learner, seen, w), seed)
+    scorer = Scorer(contest, lambda seen, w: act(learner, seen, w), seed, began)
     with suppress(TimeIsUp), closing(learner.rollout.batch):
-        scorer.look(0)
-        while not learner.done:
+        while True:
+            steps = int(learner.frames[0])
+            scorer.look(steps, steps + RANDOM_STEPS)
+            if learner.done:  # the budget was used before the time was
+                scorer.score(steps, steps + RANDOM_STEPS)
+                break
             learner.step()
-            scorer.look(int(learner.frames[0]))
-        scorer.score(int(learner.frames[0]))  # the budget was used before the time was
     write(out, contest, algorithm, seed, scorer)
 
 

@@ -20,8 +20,9 @@ from usfa.environments.room.scale import is_standard_room, read_yardstick
 from usfa.errors import InputError
 from usfa.evaluation import read_scores, summarise
 from usfa.experiments import PRESETS, TrainConfig, preset, settings_for, train
+from usfa.experiments.library import read_training
 from usfa.experiments.room_tables import ROOM_TITLE, final_table, summary_of
-from usfa.experiments.run_directory import RunDirectory, read_config
+from usfa.experiments.run_directory import RunDirectory
 from usfa.tasks import format_task, parse_task
 
 __all__ = ["Train", "run"]
@@ -100,7 +101,7 @@ def run(words: list[str]) -> None:
 def _configuration(what: str, words: list[str], trust: bool) -> tuple[TrainConfig, str]:
     """What the first word stands for (a file, an environment or a preset), and how to call the run."""
     if what.endswith(".json"):
-        config = read_config(Path(what), TrainConfig)
+        config = read_training(Path(what))
         check_trusted(config.environment, trust, config.phi)
         return config, Path(what).resolve().parent.name
     if what in ENVIRONMENTS or re.search(r":|-v\d+$", what):

@@ -85,8 +85,7 @@ class TrainConfig:
         parse_sampler(self.learner.policies, self.tasks)
         if "phi" in self.environment_arguments:
             raise InputError("environment_arguments has an entry phi; expected it as phi itself.")
-        if self.learner.tasks not in TASKS_OF_M:
-            parse_sampler(self.learner.tasks, self.tasks)
+        _check_tasks(self.learner.tasks, self.tasks)
         check_environments(self.learner, self.tasks)
 
     @property
@@ -103,3 +102,14 @@ class TrainConfig:
         """When snapshots are frozen, in the unit of the budget; the first is 0, the last is the budget."""
         count, budget = self.evaluation.snapshots, self.learner.budget
         return tuple(round(budget * k / count) for k in range(count + 1))
+
+
+def _check_tasks(tasks: str, training_tasks: NDArray[np.float64]) -> None:
+    if tasks not in TASKS_OF_M:
+        try:
+            parse_sampler(tasks, training_tasks)
+        except InputError as error:
+            raise InputError(
+                f"learner.tasks is {tasks!r}; expected {', '.join(TASKS_OF_M)}, or a distribution such as simplex, "
+                "ball:1 or gaussian:0.1."
+            ) from error

@@ -9,9 +9,11 @@ from pathlib import Path
 from usfa.agents import TrainedAgent, load_agent
 from usfa.errors import InputError, unknown_name
 from usfa.experiments.config import TrainConfig
-from usfa.experiments.run_directory import RunDirectory
+from usfa.experiments.run_directory import RunDirectory, read_config
+from usfa.files import read_json
+from usfa.records import from_json
 
-__all__ = ["SHIPPED_AGENTS", "load"]
+__all__ = ["SHIPPED_AGENTS", "load", "read_training"]
 
 SHIPPED_AGENTS: dict[str, str] = {
     "trip": "USFA for the Trip MDP, preset trip-usfa, seed 0",
@@ -42,6 +44,14 @@ def load(path: str | os.PathLike[str], seed: int | None = None) -> TrainedAgent:
     if not (run.agent / "config.json").exists():
         raise InputError(f"The run in {directory} is not finished and has no agent yet; go on with --resume.")
     return load_agent(run.agent, seed)
+
+
+def read_training(path: Path) -> TrainConfig:
+    """How to train: the configuration in a run's config.json, or the one that an agent's config.json was made by."""
+    fields = read_json(path)
+    if "weights_sha256" in fields:
+        return from_json(TrainConfig, fields.get("training"), f"File {path}")
+    return read_config(path, TrainConfig)
 
 
 def _shipped(name: str) -> Path:

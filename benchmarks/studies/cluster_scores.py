@@ -1,6 +1,6 @@
 """The same training in one process and with actors on this machine: scores with 95 % intervals over seeds.
 
-    python benchmarks/cluster_scores.py [--seeds 10] [--room-seeds 8] [--actors 2] [--out FOLDER]
+    python benchmarks/studies/cluster_scores.py [--seeds 10] [--room-seeds 8] [--actors 2] [--out FOLDER]
 
 Trip MDP: the preset, mean gap over the 51 test directions (small is good). Small room: 16×16 pixels, 5×5 metres, two
 kinds of objects, after 36,000 and after 72,000 frames; mean return on the two training tasks, 20 episodes each (large

@@ -1,6 +1,6 @@
 """How the settings of the Trip presets were chosen: on policies drawn from D_z, see docs/trip.md.
 
-    python benchmarks/trip_settings.py
+    python benchmarks/studies/trip_settings.py
 
 Every setting trains a USFA with 20 seeds that no published number uses. Shown is the mean gap of the policies π_z on
 their own tasks z, for 300 z ~ D_z = U([0,1]²), with the spread over seeds.

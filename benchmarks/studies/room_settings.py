@@ -1,6 +1,6 @@
 """What makes training in the room work: the settings of room-laptop, one changed at a time, see docs/room-agents.md.
 
-    python benchmarks/room_settings.py [--frames 1000000] [--seeds 100 101 102] [--only "λ = 0" …]
+    python benchmarks/studies/room_settings.py [--frames 1000000] [--seeds 100 101 102] [--only "λ = 0" …]
 
 Every setting trains a USFA with seeds that no published number uses, and is scored with C = M as evaluation does: on
 the training tasks, and on tasks that are neither trained on nor tested in any published number. It can be stopped and
