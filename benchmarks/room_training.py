@@ -4,21 +4,26 @@
 
 Bare network: the same acting and learning passes (T steps for all environments, then forward, backward and a step of
 Adam for every update) on random tensors: no environments, no targets, no buffers. Then what n_z = 30 policies cost
-against one, in acting and in learning. All of a preset is measured in one process, in turns.
+against one, in acting and in learning, and what one evaluation costs against the whole training. All of a preset is
+measured in one process, in turns.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from usfa.agents import Agent
+from usfa.environments import RoomRules
+from usfa.evaluation.episodes import acting, episode_batch
 from usfa.experiments import TrainConfig, build_agent, preset
+from usfa.experiments.snapshots import ScoringPlan
 from usfa.learners import Adam, Learner, Precision, choose_device
 from usfa.learners.adam import clip, flatten
 from usfa.learners.hardware import autocast
@@ -85,11 +90,13 @@ def main() -> None:
 
 def measure(name: str, config: TrainConfig, rounds: int) -> None:
     agent = build_agent(config)
-    learner = Learner(agent, config.learner, config.environments, config.tasks, (0,))
+    learner = Learner(agent, config.learner, config.environments, config.tasks, (0,), choose_device(config.device))
     many, one = BareNetwork(config, agent, config.learner.policies_per_step), BareNetwork(config, agent, 1)
+    scoring = evaluation(config, agent)
     seconds = median_of_turns(
         {
             "training": learner.step,
+            "scoring": lambda: next(scoring),
             "bare": many.round,
             "act 30": many.act,
             "act 1": one.act,
@@ -99,10 +106,21 @@ def measure(name: str, config: TrainConfig, rounds: int) -> None:
         rounds,
     )
     frames = config.learner.environments * config.learner.trajectory_length
+    decisions = RoomRules().decisions
+    share = seconds["scoring"] * decisions / (seconds["training"] * config.learner.budget / frames)
     print(f"{name}: {frames / seconds['training']:,.0f} frames/s, bare network {frames / seconds['bare']:,.0f}")
     print(f"  training / bare network   {seconds['bare'] / seconds['training']:.2f}  (at least 0.80)")
+    print(f"  one evaluation / training {share:.3f}  (all tasks, candidate sets and episodes, {decisions} decisions)")
     print(f"  learning, n_z = 30 / 1    {seconds['learn 30'] / seconds['learn 1']:.2f}  (at most 1.60)")
     print(f"  acting, n_z = 30 / 1      {seconds['act 30'] / seconds['act 1']:.2f}  (at most 1.30)")
+
+
+def evaluation(config: TrainConfig, agent: Agent) -> Iterator[object]:
+    """A step of the full protocol of evaluation at a time."""
+    plan, rng = ScoringPlan(config, agent.spec.features), np.random.default_rng(0)
+    batch = episode_batch(config.environments, plan.w, plan.policies(0), config.evaluation.episodes, rng)
+    parameters = agent.initial_parameters(torch.Generator().manual_seed(0))
+    return acting(agent, parameters, *batch, config.evaluation.epsilon, rng)
 
 
 def median_of_turns(work: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:

@@ -27,11 +27,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 from racing import Contest
 
+from usfa import functional
 from usfa.environments import make
 from usfa.evaluation import bootstrap_interval, environment_front
 from usfa.experiments.report import markdown_table
 from usfa.figures.style import save, styled
-from usfa.functional import best_utility
 from usfa.tasks import spread_over_simplex
 
 HERE = Path(__file__).parent
@@ -132,7 +132,7 @@ def ceiling(environment: str) -> float:
     env = make(environment, **given.arguments)
     known = environment_front(env, given.gamma, w)
     env.close()
-    return float("nan") if known is None else float(best_utility(known, w).mean())
+    return float("nan") if known is None else functional.expected_utility(known, w)
 
 
 def final_table(curves: pd.DataFrame) -> pd.DataFrame:

@@ -22,10 +22,10 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from usfa import functional
 from usfa.evaluation import bootstrap_interval, environment_front, write_table
 from usfa.evaluation.episodes import episode_batch, vector_returns
 from usfa.experiments import TrainConfig, build_agent, settings_for
-from usfa.functional import best_utility
 from usfa.learners import Learner
 from usfa.networks import select_run
 from usfa.tasks import spread_over_simplex
@@ -75,7 +75,7 @@ def curve(config: TrainConfig, w: NDArray[np.float64], points: int, episodes: in
     """A row for each seed and point of training: frames, seconds of one core, expected utility, and the ceiling."""
     env = config.environments.one()
     known = environment_front(env, config.learner.gamma, w)
-    ceiling = float("nan") if known is None else float(best_utility(known, w).mean())
+    ceiling = float("nan") if known is None else functional.expected_utility(known, w)
     learner = Learner(build_agent(config), config.learner, config.environments, config.tasks, config.seeds)
     rows: list[tuple[int, int, float, float, float]] = []
     seconds, start = 0.0, time.process_time()

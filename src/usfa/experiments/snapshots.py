@@ -19,7 +19,7 @@ from usfa.networks import Parameters
 from usfa.progress import ProgressBar
 from usfa.tasks import candidate_set, parse_sampler, parse_tasks
 
-__all__ = ["SnapshotWriter", "score_snapshots"]
+__all__ = ["ScoringPlan", "SnapshotWriter", "score_snapshots"]
 
 
 class SnapshotWriter:
@@ -101,7 +101,7 @@ class _OpenSnapshot:
 
 def score_snapshots(config: TrainConfig, agent: Agent, run: RunDirectory, name: str, bar: ProgressBar) -> pd.DataFrame:
     """Every snapshot on every set of test tasks with every candidate set: the table of scores."""
-    plan = _Plan(config, agent.spec.features)
+    plan = ScoringPlan(config, agent.spec.features)
     tables: list[pd.DataFrame] = []
     for count, milestone in enumerate(config.milestones, 1):
         parameters, counters = run.load_snapshot(milestone)
@@ -130,7 +130,7 @@ class _Part(NamedTuple):
     rows: slice
 
 
-class _Plan:
+class ScoringPlan:
     """All test tasks with all candidate sets, one below the other, so that one batch of episodes serves them all."""
 
     def __init__(self, config: TrainConfig, features: int) -> None:
@@ -146,11 +146,11 @@ class _Plan:
 
     def score(self, agent: Agent, parameters: Parameters) -> Scores:
         rngs = [np.random.default_rng([seed, 1]) for seed in self.config.seeds]
-        z = np.stack([self._policies(seed) for seed in self.config.seeds])
+        z = np.stack([self.policies(seed) for seed in self.config.seeds])
         protocol = Protocol(self.config.evaluation.episodes, self.config.evaluation.epsilon)
         return score(agent, parameters, self.config.environments, self.w, z, rngs, protocol)
 
-    def _policies(self, seed: int) -> NDArray[np.float64]:
+    def policies(self, seed: int) -> NDArray[np.float64]:
         """The candidate sets of all rows, [K, N, D].
 
         One stream per seed, the same at every snapshot: sampled candidates do not add noise along the curve.
