@@ -10,8 +10,8 @@ import pandas as pd
 
 from usfa.evaluation import bootstrap_interval
 from usfa.experiments.report import Claim, Verdict, verdict
-from usfa.experiments.room_tables import gains, last_snapshot
-from usfa.figures.room_results import BASELINES, BROAD, LARGE, USFA
+from usfa.experiments.room_tables import gains
+from usfa.figures.room_results import BASELINES, BROAD, LARGE, USFA, last_snapshot
 from usfa.figures.style import method
 
 __all__ = ["aside", "room_claims"]

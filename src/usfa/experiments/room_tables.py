@@ -8,10 +8,10 @@ import pandas as pd
 
 from usfa.environments.room.scale import measured
 from usfa.evaluation import summarise
-from usfa.figures.room_results import AGENTS, BASELINES, BROAD, LARGE, SETS, USFA
+from usfa.figures.room_results import AGENTS, BASELINES, BROAD, LARGE, SETS, USFA, last_snapshot
 from usfa.figures.style import method
 
-__all__ = ["ROOM_TITLE", "behaviour_table", "final_table", "gains", "last_snapshot", "summary_of", "task_table"]
+__all__ = ["ROOM_TITLE", "behaviour_table", "final_table", "gains", "summary_of", "task_table"]
 
 METHODS = (*USFA, *BROAD, *LARGE, *BASELINES)
 ROOM_TITLE = "The room: normalised score (0 random, 1 oracle), 95 % interval"
@@ -55,10 +55,6 @@ def final_table(summary: pd.DataFrame, measure: str = "normalised") -> pd.DataFr
     """Method × set at the last snapshot, each with the 95 % interval over runs."""
     mine = last_snapshot(summary[(summary.measure == measure) & (summary.task == "all")])
     return _table_of(mine, "task_set", SETS, 2 if measure == "normalised" else 1)
-
-
-def last_snapshot(table: pd.DataFrame) -> pd.DataFrame:
-    return table[table.snapshot == table.groupby(["agent", "candidates"]).snapshot.transform("max")]
 
 
 def _table_of(final: pd.DataFrame, column: str, names: Mapping[str, str], digits: int) -> pd.DataFrame:

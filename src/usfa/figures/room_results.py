@@ -21,6 +21,7 @@ from usfa.figures.style import METHODS, Method, method, styled
 
 __all__ = [
     "all_figures",
+    "last_snapshot",
     "learning_curves",
     "overview",
     "sigma_comparison",
@@ -73,7 +74,7 @@ def all_figures(training: pd.DataFrame, summary: pd.DataFrame, yardstick: pd.Dat
 
 def overview(summary: pd.DataFrame) -> Figure:
     """What every method reached on every set: 0 is the random policy, 1 the oracle; dots with 95 % intervals."""
-    final = _final(summary[(summary.measure == "normalised") & (summary.task == "all")])
+    final = last_snapshot(summary[(summary.measure == "normalised") & (summary.task == "all")])
     places = _places([_present(final, keys) for keys in (USFA, BROAD, LARGE, BASELINES)])
     highest = float(final[["mean", "high"]].max(axis=None))
     with styled():
@@ -150,7 +151,8 @@ def _one(table: pd.DataFrame, key: Key) -> pd.DataFrame:
     return table[(table.agent == key[0]) & (table.candidates == key[1])]
 
 
-def _final(summary: pd.DataFrame) -> pd.DataFrame:
+def last_snapshot(summary: pd.DataFrame) -> pd.DataFrame:
+    """The rows of each agent and candidate set after all of its training."""
     return summary[summary.snapshot == summary.groupby(["agent", "candidates"]).snapshot.transform("max")]
 
 
@@ -210,7 +212,7 @@ def _zero_shot(
         of_task = mine[mine.task == task]
         for index, key in enumerate(keys):
             _curve(axes, _one(of_task, key).sort_values("frames"), method(*key))
-            _interval(axes, _final(_one(of_task, key)), method(*key), 1.04 + 0.028 * index)
+            _interval(axes, last_snapshot(_one(of_task, key)), method(*key), 1.04 + 0.028 * index)
         _reference(axes, yardstick, task)
         _time_axis(axes, mine.frames)
         axes.set_title(f"w′ = {task}")
