@@ -22,7 +22,7 @@ FRAMES = {
     "deep-sea-treasure-v0": 400_000,
     "four-room-v0": 400_000,
     "fruit-tree-v0": 200_000,
-    "minecart-v0": 1_500_000,
+    "minecart-v0": 2_500_000,
 }
 """Budgets, which set the schedule of the learning rate: about what a quiet core does in the time of the full race."""
 
