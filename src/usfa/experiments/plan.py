@@ -62,6 +62,7 @@ def run_jobs(jobs: Sequence[Job], at_once: int, console: Console | None = None) 
     total = sum(job.config.learner.budget for job in jobs)
     unit = jobs[0].config.learner.budget_unit
     with progress_bar(f"{len(jobs)} runs", total, unit, console) as bar, interruptible() as interrupted:
+        bar.update(sum(job.done for job in jobs))
         try:
             while (waiting or active) and not interrupted.is_set():
                 while waiting and len(active) < at_once:
