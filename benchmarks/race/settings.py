@@ -4,8 +4,8 @@
     python benchmarks/race/settings.py deep-sea-treasure-v0 --tuning --set along_z=0 --set average=None
     python benchmarks/race/settings.py minecart-v0 --tuning --set gamma=0.98 --set network.head=(256,)
 
-`--set` changes settings of the learner, or of the network. `--tuning` scores on other preferences than those that are reported: 64 random
-ones instead of `simplex:100`. Values are discounted; C = {w}.
+`--set` changes settings of the learner, or of the network. `--tuning` scores on other preferences than those that are
+reported: 64 random ones instead of `simplex:100`. Values are discounted; C = {w}.
 """
 
 from __future__ import annotations
