@@ -24,6 +24,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from racing import Contest
 
@@ -38,6 +39,7 @@ HERE = Path(__file__).parent
 MORL = "morl-baselines==1.3.0"
 ALGORITHMS = {"usfa": "#0072B2", "gpi-ls": "#D55E00", "envelope": "#009E73"}
 MINUTE = 60.0
+FIRST_LOOK = 5.0  # seconds: untrained networks may be far below everything else
 
 
 def contest(environment: str, features: int, gamma: float, minutes: float, episodes: int, **settings: Any) -> Contest:
@@ -63,7 +65,7 @@ def main() -> None:
     parser.add_argument("--cores", type=int, default=1, help="racers at a time, one core each")
     parser.add_argument("--out", type=Path, default=Path("docs/results/race"))
     words = parser.parse_args()
-    (words.out / "runs").mkdir(parents=True, exist_ok=True)
+    (words.out / "tables").mkdir(parents=True, exist_ok=True)
     python = {"usfa": Path(sys.executable)}
     if set(words.algorithms) - {"usfa"}:
         python |= dict.fromkeys(set(ALGORITHMS) - {"usfa"}, morl_environment())
@@ -98,7 +100,7 @@ class Race:
     scale: float
 
     def run(self, python: Path) -> None:
-        table = self.out / "runs" / f"{self.environment}-{self.algorithm}-{self.seed}.csv"
+        table = self.out / "tables" / f"{self.environment}-{self.algorithm}-{self.seed}.csv"
         if table.exists():
             return
         given = CONTESTS[self.environment]
@@ -117,7 +119,7 @@ class Race:
 
 
 def report(out: Path) -> None:
-    curves = pd.concat([pd.read_csv(path) for path in sorted((out / "runs").glob("*.csv"))], ignore_index=True)
+    curves = pd.concat([pd.read_csv(path) for path in sorted((out / "tables").glob("*.csv"))], ignore_index=True)
     summary = final_table(curves)
     summary.to_csv(out / "summary.csv", index=False)
     (out / "summary.md").write_text(markdown_table(summary) + "\n")
@@ -168,17 +170,26 @@ def figure_of(curves: pd.DataFrame) -> Figure:
         figure, axes = plt.subplots(len(environments), 2, figsize=(9, 2.6 * len(environments)), squeeze=False)
         for row, environment in zip(axes, environments, strict=True):
             mine = curves[curves.environment == environment]
+            best = ceiling(environment)
+            lowest = mine[mine.seconds > FIRST_LOOK].utility.min()
             for axis, unit in zip(row, ("seconds", "steps"), strict=True):
-                for algorithm, runs in mine.groupby("algorithm"):
-                    points = runs.assign(point=runs.groupby("seed").cumcount()).groupby("point")
-                    x, y = points[unit].mean(), points.utility
-                    axis.plot(x, y.mean(), color=ALGORITHMS[str(algorithm)], label=str(algorithm), marker=".")
-                    axis.fill_between(x, y.min(), y.max(), color=ALGORITHMS[str(algorithm)], alpha=0.15, lw=0)
-                axis.axhline(ceiling(environment), color="black", lw=0.8, ls=":")
-                axis.set(xlabel=unit, xscale="symlog" if unit == "steps" else "linear")
+                for algorithm, color in ALGORITHMS.items():
+                    _curve(axis, mine[mine.algorithm == algorithm], unit, algorithm, color)
+                axis.axhline(best, color="black", lw=0.8, ls=":")
+                axis.set(xlabel=unit, ylim=(lowest - 0.1 * (best - lowest), best + 0.1 * (best - lowest)))
             row[0].set(ylabel="expected utility", title=environment)
-        axes[0, 0].legend()
+            row[1].set(xscale="log")
+        axes[0, 0].legend(title="dotted: known optimum")
     return figure
+
+
+def _curve(axis: Axes, runs: pd.DataFrame, unit: str, algorithm: str, color: str) -> None:
+    """Mean and range of the seeds; what is scored before training has no place on a logarithmic axis."""
+    points = runs.assign(point=runs.groupby("seed").cumcount())
+    points = points[points[unit] > 0].groupby("point")
+    x, y = points[unit].mean(), points.utility
+    axis.plot(x, y.mean(), color=color, label=algorithm, marker=".")
+    axis.fill_between(x, y.min(), y.max(), color=color, alpha=0.15, lw=0)
 
 
 if __name__ == "__main__":
