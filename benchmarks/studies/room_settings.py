@@ -28,7 +28,7 @@ from usfa.experiments.room_tables import summary_of
 OTHERS = {"only wishes": "1010;0101;1110;1101", "wishes and dislikes": "-1010;010-1;10-11"}
 """Tasks in neither M nor M′."""
 
-LEARNER: dict[str, dict[str, Any]] = {
+CHANGES: dict[str, dict[str, Any]] = {
     "as in the preset": {},
     "no clipping of gradients": {"clip": None},
     "learning rate halved": {"learning_rate": 3.5e-4},
@@ -41,12 +41,11 @@ LEARNER: dict[str, dict[str, Any]] = {
     "γ = 0.98": {"gamma": 0.98},
     "λ = 0": {"lambda_": 0.0},
     "ε = 0.3": {"epsilon": 0.3},
-}
-NETWORK: dict[str, dict[str, Any]] = {
-    "no layer normalisation": {"normalise": False},
-    "no memory": {"memory": 0},
-    "inner product instead of concatenation": {"conditioning": "inner-product"},
-    "convolutions 16 8×8/4, 32 4×4/2": {"convolutions": ((16, 8, 4), (32, 4, 2))},
+    "no layer normalisation": {"network.normalise": False},
+    "no memory": {"network.memory": 0},
+    "inner product instead of concatenation": {"network.conditioning": "inner-product"},
+    "convolutions 16 8×8/4, 32 4×4/2": {"network.convolutions": ((16, 8, 4), (32, 4, 2))},
+    "target network, no layer normalisation": {"target_every": 100, "network.normalise": False},
 }
 
 
@@ -54,17 +53,21 @@ def settings(frames: int) -> dict[str, TrainConfig]:
     base = preset("room-laptop")
     evaluation = replace(base.evaluation, tasks=("room-train", *OTHERS.values()), candidates=("train",), snapshots=1)
     base = replace(base, learner=replace(base.learner, budget=frames), evaluation=evaluation)
-    of_learner = {name: replace(base, learner=replace(base.learner, **change)) for name, change in LEARNER.items()}
-    of_network = {name: replace(base, network=replace(base.network, **change)) for name, change in NETWORK.items()}
-    return {**of_learner, **of_network, "bf16": replace(base, precision="bf16")}
+    return {name: _changed(base, changes) for name, changes in CHANGES.items()}
+
+
+def _changed(config: TrainConfig, changes: dict[str, Any]) -> TrainConfig:
+    of_network = {name.removeprefix("network."): x for name, x in changes.items() if name.startswith("network.")}
+    of_learner = {name: x for name, x in changes.items() if not name.startswith("network.")}
+    learner, network = replace(config.learner, **of_learner), replace(config.network, **of_network)
+    return replace(config, learner=learner, network=network)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--frames", type=int, default=1_000_000)
     parser.add_argument("--seeds", type=int, nargs="+", default=[100, 101, 102])
-    names = [*LEARNER, *NETWORK, "bf16"]
-    parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help="some of the settings")
+    parser.add_argument("--only", nargs="+", choices=CHANGES, metavar="NAME", help="some of the settings")
     parser.add_argument("--out", type=Path, default=Path("runs/room-settings"))
     chosen = parser.parse_args()
     jobs = [
