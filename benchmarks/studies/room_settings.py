@@ -46,6 +46,8 @@ CHANGES: dict[str, dict[str, Any]] = {
     "inner product instead of concatenation": {"network.conditioning": "inner-product"},
     "convolutions 16 8×8/4, 32 4×4/2": {"network.convolutions": ((16, 8, 4), (32, 4, 2))},
     "target network, no layer normalisation": {"target_every": 100, "network.normalise": False},
+    "target network, inner product": {"target_every": 100, "network.conditioning": "inner-product"},
+    "target network, renewed every 400 updates": {"target_every": 400},
 }
 
 
