@@ -101,6 +101,8 @@ def _cells(summary: pd.DataFrame, digits: int) -> pd.Series:
 
 
 def _with_interval(row: pd.Series, digits: int) -> str:
+    if pd.isna(row.low):
+        return f"{row['mean']:.{digits}f} (one seed)"
     return f"{row['mean']:.{digits}f} [{row.low:.{digits}f}, {row.high:.{digits}f}]"
 
 
