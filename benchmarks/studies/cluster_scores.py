@@ -20,7 +20,6 @@ from usfa.cluster import ClusterConfig, read_account
 from usfa.cluster.connection import cpus_here
 from usfa.evaluation import read_scores, summarise, write_table
 from usfa.experiments import EvaluationConfig, TrainConfig, preset, train
-from usfa.learners import LearnerConfig
 from usfa.networks import NetworkConfig
 
 SMALL_ROOM = TrainConfig(
@@ -31,17 +30,14 @@ SMALL_ROOM = TrainConfig(
         **{"decisions": 60, "speed": 0.5, "turn": 0.42},
     },
     network=NetworkConfig(((8, 4, 2), (16, 3, 2)), memory=16, trunk=(32,), embedding=(16,), head=(32,), normalise=True),
-    learner=LearnerConfig(
-        policies="gaussian:0.1",
+    learner=replace(
+        preset("room-laptop").learner,
         policies_per_step=5,
         environments=16,
-        tasks="fixed",
         trajectory_length=16,
-        updates_per_round=8,
         gamma=0.85,
         epsilon=0.2,
-        clip=1.0,
-        budget_unit="frames",
+        learning_rate=1e-3,
     ),
     evaluation=EvaluationConfig(snapshots=1),
 )

@@ -59,8 +59,13 @@ class EpisodeBatch(NamedTuple):
 
 
 @contextmanager
-def playing(label: str, environments: EnvironmentSource, episodes: int, console: Console | None) -> Iterator[OnStep]:
-    """A progress bar over the steps of so many episodes, gone when they are played."""
+def playing(
+    label: str, environments: EnvironmentSource, episodes: int, console: Console | None
+) -> Iterator[OnStep | None]:
+    """A progress bar over the steps of so many episodes, gone when they are played; nothing without a console."""
+    if console is None:  # and no environment is made to ask how long its episodes are
+        yield None
+        return
     with closing(environments.one()) as env:
         limit = step_limit(env)
     total = None if limit is None else episodes * limit
