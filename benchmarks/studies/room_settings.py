@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from changing import changed
 from rich.console import Console
 
 from usfa.environments.room.scale import read_yardstick
@@ -55,14 +56,7 @@ def settings(frames: int) -> dict[str, TrainConfig]:
     base = preset("room-laptop")
     evaluation = replace(base.evaluation, tasks=("room-train", *OTHERS.values()), candidates=("train",), snapshots=1)
     base = replace(base, learner=replace(base.learner, budget=frames), evaluation=evaluation)
-    return {name: _changed(base, changes) for name, changes in CHANGES.items()}
-
-
-def _changed(config: TrainConfig, changes: dict[str, Any]) -> TrainConfig:
-    of_network = {name.removeprefix("network."): x for name, x in changes.items() if name.startswith("network.")}
-    of_learner = {name: x for name, x in changes.items() if not name.startswith("network.")}
-    learner, network = replace(config.learner, **of_learner), replace(config.network, **of_network)
-    return replace(config, learner=learner, network=network)
+    return {name: changed(base, changes) for name, changes in CHANGES.items()}
 
 
 def main() -> None:

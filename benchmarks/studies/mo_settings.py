@@ -1,8 +1,8 @@
 """Expected utility of usfa's settings for an environment, of several seeds at once, and what each setting is worth.
 
-    python benchmarks/race/settings.py deep-sea-treasure-v0 --seeds 0 1 2 3 4 --out docs/results/mo/deep-sea-treasure
-    python benchmarks/race/settings.py deep-sea-treasure-v0 --tuning --set along_z=0 --set average=None
-    python benchmarks/race/settings.py minecart-v0 --tuning --set gamma=0.98 --set network.head=(256,)
+    python benchmarks/studies/mo_settings.py deep-sea-treasure-v0 --seeds 0 1 2 3 4 --out runs/deep-sea
+    python benchmarks/studies/mo_settings.py deep-sea-treasure-v0 --tuning --set along_z=0 --set average=None
+    python benchmarks/studies/mo_settings.py minecart-v0 --tuning --set gamma=0.98 --set network.head=(256,)
 
 `--set` changes settings of the learner, or of the network. `--tuning` scores on other preferences than those that are
 reported: 64 random ones instead of `simplex:100`. Values are discounted; C = {w}.
@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from changing import changed
 from numpy.typing import NDArray
 
 from usfa import functional
@@ -48,14 +49,7 @@ def main() -> None:
     torch.set_num_threads(1)
     config = settings_for(words.environment, words.arguments)
     changes = dict(_setting(text) for text in words.set)
-    of_network = {name.removeprefix("network."): x for name, x in changes.items() if name.startswith("network.")}
-    of_learner = {name: x for name, x in changes.items() if not name.startswith("network.")}
-    config = replace(
-        config,
-        learner=replace(config.learner, **of_learner),
-        network=replace(config.network, **of_network),
-        seeds=tuple(words.seeds),
-    )
+    config = replace(changed(config, changes), seeds=tuple(words.seeds))
     w = preferences(config.tasks.shape[1], words.tuning)
     table = curve(config, w, words.points, words.episodes)
     table.insert(0, "changes", " ".join(words.set))
