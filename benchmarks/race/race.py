@@ -167,19 +167,22 @@ def figure_of(curves: pd.DataFrame) -> Figure:
     """A row for each environment: utility over seconds and over steps, mean and range of the seeds."""
     environments = list(curves.environment.unique())
     with styled():
-        figure, axes = plt.subplots(len(environments), 2, figsize=(9, 2.6 * len(environments)), squeeze=False)
+        size = (9, 2.4 * len(environments) + 0.6)
+        figure, axes = plt.subplots(len(environments), 2, figsize=size, squeeze=False, layout="constrained")
         for row, environment in zip(axes, environments, strict=True):
             mine = curves[curves.environment == environment]
             best = ceiling(environment)
-            lowest = mine[mine.seconds > FIRST_LOOK].utility.min()
+            utility = mine[mine.seconds > FIRST_LOOK].utility
+            margin = 0.1 * (np.fmax(best, utility.max()) - utility.min())
             for axis, unit in zip(row, ("seconds", "steps"), strict=True):
                 for algorithm, color in ALGORITHMS.items():
                     _curve(axis, mine[mine.algorithm == algorithm], unit, algorithm, color)
-                axis.axhline(best, color="black", lw=0.8, ls=":")
-                axis.set(xlabel=unit, ylim=(lowest - 0.1 * (best - lowest), best + 0.1 * (best - lowest)))
+                axis.axhline(best, color="black", lw=0.8, ls=":")  # nothing where it is not known
+                axis.set(xlabel=unit, ylim=(utility.min() - margin, np.fmax(best, utility.max()) + margin))
             row[0].set(ylabel="expected utility", title=environment)
             row[1].set(xscale="log")
-        axes[0, 0].legend(title="dotted: known optimum")
+        lines, names = axes[0, 0].get_legend_handles_labels()
+        figure.legend(lines, names, loc="outside upper center", ncols=len(names), title="dotted: known optimum")
     return figure
 
 

@@ -24,7 +24,7 @@ FRAMES = {
     "fruit-tree-v0": 200_000,
     "minecart-v0": 2_500_000,
 }
-"""Budgets, which set the schedule of the learning rate: about what a quiet core does in the time of the full race."""
+"""Budgets, which set the schedule of the learning rate; a quiet core needs less than the time of the full race."""
 
 
 def main() -> None:

@@ -49,6 +49,19 @@ CHANGES: dict[str, dict[str, Any]] = {
     "target network, no layer normalisation": {"target_every": 100, "network.normalise": False},
     "target network, inner product": {"target_every": 100, "network.conditioning": "inner-product"},
     "target network, renewed every 400 updates": {"target_every": 400},
+    **{
+        f"no layer normalisation, {name}": {"network.normalise": False} | changes
+        for name, changes in {
+            "learning rate doubled": {"learning_rate": 1.4e-3},
+            "twice as many updates, half as large": {"updates_per_round": 16},
+            "γ = 0.98": {"gamma": 0.98},
+            "no clipping of gradients": {"clip": None},
+            "target network, learning rate doubled": {"target_every": 100, "learning_rate": 1.4e-3},
+            "target network, twice as many updates": {"target_every": 100, "updates_per_round": 16},
+            "target network, γ = 0.95": {"target_every": 100, "gamma": 0.95},
+            "target network, renewed every 50 updates": {"target_every": 50},
+        }.items()
+    },
 }
 
 

@@ -1,16 +1,22 @@
 import queue
 import time
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 import usfa
-from usfa.environments import trip_mdp
+from usfa.agents import make_agent, save_agent
+from usfa.environments import make, trip_mdp
 from usfa.errors import InputError
 from usfa.evaluation import bound_table
+from usfa.networks import NetworkConfig
 from usfa.playground.heatmaps import HeatmapRequest, heatmap
+from usfa.playground.repertoire import quantities
 from usfa.playground.worker import HeatmapWorker
+from usfa.playground.worlds import make_world
 
 
 def request_for(agent="trip", environment=None, quantity="score", w=(0.0, 0.0), candidates="task", resolution=5):
@@ -70,6 +76,31 @@ def test_scores_of_the_room_grow_while_one_watches(repertoire, agent_paths):
         if len(progress) == 20:
             break
     np.testing.assert_allclose(progress, np.arange(1, 21) / 900)
+
+
+def test_an_agent_with_a_memory_is_tried_out_even_where_there_are_tables(tmp_path):
+    plain, network = usfa.load("trip").file, NetworkConfig(memory=4, trunk=(8,), embedding=(8,), head=(8,))
+    actor = make_agent("usfa", plain.spec, network)
+    weights = actor.initial_parameters(torch.Generator().manual_seed(0))
+    file = replace(plain, network=network, seeds=(0,))
+    save_agent(tmp_path / "agent", file, {name: tensor[None] for name, tensor in weights.items()})
+    agent = usfa.load(tmp_path / "agent")
+    with closing(make_world(agent)) as world:
+        assert quantities(agent, world).keys() == {"score", "distance"}
+    values = final(request_for(resolution=3), agent)
+    assert values[0, 2] == pytest.approx(played(agent, make("trip"), [1.0, -1.0]))
+
+
+def played(agent, env, w):
+    """The return of an episode, step by step."""
+    policy = agent.policy(w)
+    observation, info = env.reset(seed=0)
+    total, ended = 0.0, False
+    while not ended:
+        observation, phi, terminated, truncated, info = env.step(policy(observation, info["action_mask"]))
+        total += float(phi @ w)
+        ended = terminated or truncated
+    return total
 
 
 # --- the process ---

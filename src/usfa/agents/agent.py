@@ -39,6 +39,11 @@ class Actor(ABC):
         """The memory at the start of an episode."""
         return ()
 
+    @property
+    def remembers(self) -> bool:
+        """Whether it has a memory; what such an agent does is no table of states."""
+        return bool(self.initial_state(1))
+
     def at_start(self, observation: Tensor) -> Present:
         """B episodes that open with these observations [B, ...], where everything is legal."""
         batch = len(observation)

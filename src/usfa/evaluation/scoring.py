@@ -62,11 +62,10 @@ def score(
     env = environments.one()
     mdp = exact_mdp(env)
     env.close()
-    remembers = bool(actor.initial_state(1))  # what an agent with memory does is no table of states
-    if protocol.exact and (mdp is None or remembers):
-        lacking = "The agent has a memory" if remembers else f"The environment {env} has no tables"
+    if protocol.exact and (mdp is None or actor.remembers):
+        lacking = "The agent has a memory" if actor.remembers else f"The environment {env} has no tables"
         raise InputError(f"{lacking}; expected exact=False for it.")
-    if mdp is not None and not remembers and protocol.exact is not False:
+    if mdp is not None and not actor.remembers and protocol.exact is not False:
         returns = exact_scores(actor, parameters, mdp, w, z)[:, None]
         return Scores(returns, optimal_return(mdp, torch.from_numpy(w)).numpy())
     played = []

@@ -94,7 +94,7 @@ def _values(
     env = environments.one()
     mdp = exact_mdp(env)
     env.close()
-    if mdp is not None:
+    if mdp is not None and not agent.actor.remembers:
         yield _exact(request.quantity, agent, mdp, w, z), 1.0
     else:
         yield from _scores(request, agent, environments, w, z)

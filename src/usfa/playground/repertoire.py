@@ -83,11 +83,12 @@ def explains(agent: TrainedAgent) -> bool:
 def quantities(agent: TrainedAgent, world: World) -> dict[str, str]:
     """What a heat map can show of the agent, in words."""
     shown = {"score": "Score: return of an episode"}
-    if world.kind == "mdp":
+    exact = world.kind == "mdp" and not agent.actor.remembers
+    if exact:
         shown |= {"gap": "Gap to the optimum"}
     if agent.file.kind == "usfa":
         shown |= {"distance": "Distance to the nearest z in C, min ‖w′ − z‖"}
-    if agent.file.kind == "usfa" and world.kind == "mdp":
+    if agent.file.kind == "usfa" and exact:
         shown |= {
             "distance-term": "Bound, first term: 2H ‖φ‖ min δd(z)",
             "approximation-term": "Bound, second term: 2H ‖w′‖ max δψ(z)",
