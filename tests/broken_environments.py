@@ -237,6 +237,11 @@ class EndingIsANumber(_Changed):
         return observation, phi, int(terminated), truncated, info
 
 
+class EndingsAreANumberAndNone(_Changed):
+    def change(self, observation, phi, terminated, truncated, info):
+        return observation, phi, int(terminated), None, info
+
+
 class Endless(_Changed):
     def change(self, observation, phi, terminated, truncated, info):
         self.clock = min(self.clock, 11)

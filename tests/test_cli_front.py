@@ -93,10 +93,13 @@ def test_help_shows_examples(desk, capsys):
         (["trip", "--gamma", "0"], "gamma is 0.0; expected a number above 0, at most 1."),
         (["trip", "--reference", "0"], "The reference point '0' cannot be used; expected 2 numbers, one per feature."),
         (["trip", "--reference", "0,x"], "The reference point '0,x' cannot be used"),
-        (["trip", "--known", "1,2,3"], "has 3 entries; expected 2"),
+        (
+            ["trip", "--known", "1,2,3"],
+            "--known is '1,2,3'; expected env, none, or values such as 0.7,-1;8.2,-3 with 2",
+        ),
         (
             ["trip", "--known", "environment"],
-            "--known is 'environment'; expected env, none, or values such as 0.7,-1;8.2,-3.",
+            "--known is 'environment'; expected env, none, or values such as 0.7,-1;8.2,-3 with 2",
         ),
         (["trip", "--episodes", "0"], "episodes is 0"),
         (["trip", "--epsilon", "2"], "epsilon 2.0"),

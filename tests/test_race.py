@@ -1,11 +1,13 @@
-"""The scoring that all racers of benchmarks/race share, against that of the library."""
+"""benchmarks/race: the scoring that all racers share, against that of the library, and what is made of the tables."""
 
-import importlib.util
+import importlib
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -14,18 +16,21 @@ from usfa.evaluation.episodes import episode_batch, vector_returns
 from usfa.experiments import build_agent, settings_for
 from usfa.tasks import spread_over_simplex
 
-RACING = Path(__file__).parents[1] / "benchmarks" / "race" / "racing.py"
+FOLDER = Path(__file__).parents[1] / "benchmarks" / "race"
 pytestmark = pytest.mark.filterwarnings("ignore")  # what MO-Gymnasium warns of
 
 
 @pytest.fixture(scope="module")
 def racing():
     pytest.importorskip("mo_gymnasium")
-    spec = importlib.util.spec_from_file_location("racing", RACING)
-    module = sys.modules["racing"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules["racing"]
+    sys.path.insert(0, str(FOLDER))
+    yield importlib.import_module("racing")
+    sys.path.remove(str(FOLDER))
+
+
+@pytest.fixture(scope="module")
+def race(racing):
+    return importlib.import_module("race")
 
 
 def contest_of(racing, **changes):
@@ -74,3 +79,44 @@ def test_the_clock_stands_still_while_a_racer_is_scored(racing, monkeypatch):
     with pytest.raises(racing.TimeIsUp):
         scorer.look(20, 40)
     assert scorer.rows == [(seconds, seconds, 2 * seconds, 0.5) for seconds in (0, 5, 10, 15, 20)]
+
+
+@pytest.fixture
+def curves():
+    """Two seeds of two algorithms where the optimum is known, and one run where it is not."""
+    rows = [
+        ("deep-sea-treasure-v0", algorithm, seed, 10.0 * point, 100 * point, 110 * point, point + seed)
+        for algorithm in ("usfa", "gpi-ls")
+        for seed in (0, 1)
+        for point in range(3)
+    ]
+    rows += [("four-room-v0", "usfa", 0, 10.0 * point, 100 * point, 100 * point, 0.5 * point) for point in range(3)]
+    return pd.DataFrame(rows, columns=["environment", "algorithm", "seed", "seconds", "steps", "played", "utility"])
+
+
+CEILINGS = {"deep-sea-treasure-v0": 5.5, "four-room-v0": float("nan")}
+
+
+def test_the_table_has_the_last_scores(race, curves):
+    table = race.final_table(curves, CEILINGS).set_index(["environment", "algorithm"])
+    sea = table.loc[("deep-sea-treasure-v0", "gpi-ls")]
+    assert (sea["expected utility"], sea.low, sea.high, sea.ceiling) == (2.5, 2.0, 3.0, 5.5)
+    assert (sea["steps/s"], sea["played/s"], sea.seconds, sea.seeds) == (10, 11, 20, 2)
+    rooms = table.loc[("four-room-v0", "usfa")]
+    assert rooms["expected utility"] == 1.0
+    assert rooms[["low", "high", "ceiling"]].isna().all()
+
+
+def test_the_figure_does_without_a_known_optimum(race, curves):
+    figure = race.figure_of(curves, CEILINGS)
+    sea, _, rooms, _ = figure.axes
+    np.testing.assert_allclose(sea.get_ylim(), (1 - 0.45, 5.5 + 0.45))
+    np.testing.assert_allclose(rooms.get_ylim(), (0.5 - 0.05, 1.0 + 0.05))
+    assert [line.get_label() for line in sea.get_lines()[:2]] == ["usfa", "gpi-ls"]
+    plt.close(figure)
+
+
+def test_the_published_tables_are_those_of_the_contests(race):
+    tables = sorted((FOLDER.parents[1] / race.PUBLISHED / "tables").glob("*.csv"))
+    names = {f"{env}-{algorithm}-{seed}" for env in race.CONTESTS for algorithm in race.ALGORITHMS for seed in range(3)}
+    assert {path.stem for path in tables} == names

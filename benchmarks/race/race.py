@@ -16,6 +16,7 @@ import os
 import subprocess
 import sys
 import venv
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -39,20 +40,38 @@ HERE = Path(__file__).parent
 MORL = "morl-baselines==1.3.0"
 ALGORITHMS = {"usfa": "#0072B2", "gpi-ls": "#D55E00", "envelope": "#009E73"}
 MINUTE = 60.0
-FIRST_LOOK = 5.0  # seconds: untrained networks may be far below everything else
+PUBLISHED, TRIALS = Path("docs/results/race"), Path("runs/race-trial")
 
 
-def contest(environment: str, features: int, gamma: float, minutes: float, episodes: int, **settings: Any) -> Contest:
-    preferences = spread_over_simplex(100, features).tolist()
-    step_limit = settings.pop("step_limit", 1000)
-    return Contest(environment, settings, gamma, preferences, minutes * MINUTE, 10, episodes, step_limit)
+def contest(
+    environment: str,
+    features: int,
+    gamma: float,
+    minutes: float,
+    episodes: int = 1,
+    step_limit: int = 1000,
+    **arguments: Any,
+) -> Contest:
+    return Contest(
+        environment=environment,
+        arguments=arguments,
+        gamma=gamma,
+        preferences=spread_over_simplex(100, features).tolist(),
+        seconds=minutes * MINUTE,
+        points=10,
+        episodes=episodes,
+        step_limit=step_limit,
+    )
 
 
 CONTESTS = {
-    "deep-sea-treasure-v0": contest("deep-sea-treasure-v0", 2, 0.99, 3, 1, step_limit=100),
-    "four-room-v0": contest("four-room-v0", 3, 0.95, 3, 1, step_limit=200),
-    "fruit-tree-v0": contest("fruit-tree-v0", 6, 0.99, 3, 1, depth=5),
-    "minecart-v0": contest("minecart-v0", 3, 0.98, 10, 2),
+    given.environment: given
+    for given in (
+        contest("deep-sea-treasure-v0", features=2, gamma=0.99, minutes=3, step_limit=100),
+        contest("four-room-v0", features=3, gamma=0.95, minutes=3, step_limit=200),
+        contest("fruit-tree-v0", features=6, gamma=0.99, minutes=3, depth=5),
+        contest("minecart-v0", features=3, gamma=0.98, minutes=10, episodes=2),
+    )
 }
 
 
@@ -63,34 +82,35 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--scale", type=float, default=1.0, help="of all times, for trials")
     parser.add_argument("--cores", type=int, default=1, help="racers at a time, one core each")
-    parser.add_argument("--out", type=Path, default=Path("docs/results/race"))
+    parser.add_argument("--out", type=Path, help=f"default {PUBLISHED}; of trials {TRIALS}")
     words = parser.parse_args()
-    (words.out / "tables").mkdir(parents=True, exist_ok=True)
+    out = words.out or (PUBLISHED if words.scale == 1 else TRIALS)
+    (out / "tables").mkdir(parents=True, exist_ok=True)
     python = {"usfa": Path(sys.executable)}
     if set(words.algorithms) - {"usfa"}:
         python |= dict.fromkeys(set(ALGORITHMS) - {"usfa"}, morl_environment())
     each = itertools.product(words.environments, words.algorithms, words.seeds)
-    races = [Race(*one, words.out, words.scale) for one in each]
+    racers = [Racer(*one, out, words.scale) for one in each]
     with ThreadPoolExecutor(words.cores) as pool:
-        list(pool.map(lambda race: race.run(python[race.algorithm]), races))
-    report(words.out)
+        list(pool.map(lambda racer: racer.run(python[racer.algorithm]), racers))
+    report(out)
 
 
 def morl_environment() -> Path:
     """The Python of morl-baselines' own virtual environment, made if it is not there."""
     place = Path(".venv-morl")
-    python = place / "bin" / "python"
-    if not (place / ".installed").exists():
-        venv.create(place, with_pip=True)
-        torch = next(line for line in Path("constraints.txt").read_text().splitlines() if line.startswith("torch=="))
-        for package in (torch, MORL):
-            subprocess.run([python, "-m", "pip", "install", "--quiet", package], check=True)
-        (place / ".installed").touch()
+    python, installed = place / "bin" / "python", place / ".installed"
+    if not installed.exists() or installed.read_text() != MORL:
+        venv.create(place, with_pip=True, clear=True)
+        install = [str(python), "-m", "pip", "install", "--quiet", "--constraint", "constraints.txt"]
+        for package in ("torch", MORL):  # torch first, and alone: together pip may look for long
+            subprocess.run([*install, package], check=True)
+        installed.write_text(MORL)
     return python
 
 
 @dataclass(frozen=True)
-class Race:
+class Racer:
     """One racer with one seed."""
 
     environment: str
@@ -120,10 +140,11 @@ class Race:
 
 def report(out: Path) -> None:
     curves = pd.concat([pd.read_csv(path) for path in sorted((out / "tables").glob("*.csv"))], ignore_index=True)
-    summary = final_table(curves)
+    ceilings = {name: ceiling(name) for name in curves.environment.unique()}
+    summary = final_table(curves, ceilings)
     summary.to_csv(out / "summary.csv", index=False)
     (out / "summary.md").write_text(markdown_table(summary) + "\n")
-    save(figure_of(curves), out / "curves.png")
+    save(figure_of(curves, ceilings), out / "curves.png")
     print(markdown_table(summary))
 
 
@@ -137,8 +158,8 @@ def ceiling(environment: str) -> float:
     return float("nan") if known is None else functional.expected_utility(known, w)
 
 
-def final_table(curves: pd.DataFrame) -> pd.DataFrame:
-    """A row for each racer: the utility at the end with its interval, and its speed."""
+def final_table(curves: pd.DataFrame, ceilings: Mapping[str, float]) -> pd.DataFrame:
+    """A row for each algorithm: the utility at the end with its interval, and its speed."""
     last = curves.loc[curves.groupby(["environment", "algorithm", "seed"]).seconds.idxmax()]
     rows = []
     for (environment, algorithm), runs in last.groupby(["environment", "algorithm"], sort=False):
@@ -153,7 +174,7 @@ def final_table(curves: pd.DataFrame) -> pd.DataFrame:
                 "expected utility": utility.mean(),
                 "low": low,
                 "high": high,
-                "ceiling": ceiling(str(environment)),
+                "ceiling": ceilings[str(environment)],
                 "steps/s": round(float((runs.steps / runs.seconds).mean())),
                 "played/s": round(float((runs.played / runs.seconds).mean())),
                 "seconds": round(float(runs.seconds.mean())),
@@ -163,7 +184,7 @@ def final_table(curves: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def figure_of(curves: pd.DataFrame) -> Figure:
+def figure_of(curves: pd.DataFrame, ceilings: Mapping[str, float]) -> Figure:
     """A row for each environment: utility over seconds and over steps, mean and range of the seeds."""
     environments = list(curves.environment.unique())
     with styled():
@@ -171,14 +192,15 @@ def figure_of(curves: pd.DataFrame) -> Figure:
         figure, axes = plt.subplots(len(environments), 2, figsize=size, squeeze=False, layout="constrained")
         for row, environment in zip(axes, environments, strict=True):
             mine = curves[curves.environment == environment]
-            best = ceiling(environment)
-            utility = mine[mine.seconds > FIRST_LOOK].utility
-            margin = 0.1 * (np.fmax(best, utility.max()) - utility.min())
+            best = ceilings[environment]
+            utility = mine[mine.steps > 0].utility  # untrained networks may be far below everything else
+            lowest, highest = utility.min(), np.fmax(best, utility.max())
+            margin = 0.1 * (highest - lowest)
             for axis, unit in zip(row, ("seconds", "steps"), strict=True):
                 for algorithm, color in ALGORITHMS.items():
                     _curve(axis, mine[mine.algorithm == algorithm], unit, algorithm, color)
                 axis.axhline(best, color="black", lw=0.8, ls=":")  # nothing where it is not known
-                axis.set(xlabel=unit, ylim=(utility.min() - margin, np.fmax(best, utility.max()) + margin))
+                axis.set(xlabel=unit, ylim=(lowest - margin, highest + margin))
             row[0].set(ylabel="expected utility", title=environment)
             row[1].set(xscale="log")
         lines, names = axes[0, 0].get_legend_handles_labels()

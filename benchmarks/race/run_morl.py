@@ -1,7 +1,8 @@
 """GPI-LS and Envelope of morl-baselines in the race, with the settings of its own examples for the minecart.
 
 Scoring hooks into the environment they train in, so that their training loops run as they are. What GPI-LS plays to
-choose its next preference is part of its training; what either would play only to log is switched off.
+choose its next preference, after every iteration, is part of its training; what either would play only to log is
+switched off.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ os.environ["WANDB_MODE"] = "disabled"
 import gymnasium as gym
 import numpy as np
 import torch
+from morl_baselines.common.evaluation import seed_everything
 from morl_baselines.multi_policy.envelope.envelope import Envelope
 from morl_baselines.multi_policy.gpi_pd.gpi_pd import GPILS
 from numpy.typing import NDArray
 from racing import Array, Contest, Scorer, TimeIsUp, arguments, write
 
-NEVER = 10**9
+ENDLESS = 10**9  # steps; the clock ends the race
 COMMON = {
     "learning_rate": 3e-4,
     "net_arch": [256, 256, 256, 256],
@@ -64,8 +66,10 @@ def main() -> None:
     contest, algorithm, seed, out = arguments()
     torch.set_num_threads(1)
     began = time.perf_counter()
+    seed_everything(seed)  # the agents seed little of their own chance
     env = Watched(contest.make())
     env.reset(seed=seed)
+    env.action_space.seed(seed)
     run = {"gpi-ls": gpi_ls, "envelope": envelope}[algorithm]
     with suppress(TimeIsUp):
         run(contest, env, seed, began)
@@ -89,13 +93,11 @@ def gpi_ls(contest: Contest, env: Watched, seed: int, began: float) -> None:
     env.scorer = Scorer(contest, lambda seen, w: act_by_gpi(agent, seen, w), seed, began)
     env.scorer.look(0, 0)
     agent.train(
-        total_timesteps=NEVER,
+        total_timesteps=ENDLESS,
         eval_env=Counted(contest.make(), env),
         ref_point=np.zeros(agent.reward_dim),
         num_eval_weights_for_front=FEW,
         timesteps_per_iter=10_000,
-        eval_freq=NEVER,
-        eval_mo_freq=NEVER,
         checkpoints=False,
     )
 
@@ -116,7 +118,7 @@ def envelope(contest: Contest, env: Watched, seed: int, began: float) -> None:
     )
     env.scorer = Scorer(contest, lambda seen, w: act_by_own(agent.q_net, seen, w), seed, began)
     env.scorer.look(0, 0)
-    agent.train(total_timesteps=NEVER, num_eval_weights_for_front=FEW)
+    agent.train(total_timesteps=ENDLESS, num_eval_weights_for_front=FEW)
 
 
 @torch.no_grad()

@@ -1,4 +1,4 @@
-"""usfa in the race, with the settings that `usfa train ENVIRONMENT` has by itself."""
+"""usfa in the race, with the settings that `usfa train ENVIRONMENT` has by itself, but for γ and the budget."""
 
 from __future__ import annotations
 

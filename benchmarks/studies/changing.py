@@ -1,4 +1,4 @@
-"""What all studies share: a configuration with some settings changed."""
+"""A configuration with some settings changed."""
 
 from __future__ import annotations
 

@@ -60,7 +60,9 @@ def main() -> None:
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    name, _, value = text.partition("=")
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise SystemExit(f"--set is {text!r}; expected NAME=VALUE.")
     try:
         return name, ast.literal_eval(value)
     except (ValueError, SyntaxError):
@@ -75,8 +77,8 @@ def preferences(features: int, tuning: bool) -> NDArray[np.float64]:
 
 def curve(config: TrainConfig, w: NDArray[np.float64], points: int, episodes: int) -> pd.DataFrame:
     """A row for each seed and point of training: frames, seconds of one core, expected utility, and the ceiling."""
-    env = config.environments.one()
-    known = environment_front(env, config.learner.gamma, w)
+    with closing(config.environments.one()) as env:
+        known = environment_front(env, config.learner.gamma, w)
     ceiling = float("nan") if known is None else functional.expected_utility(known, w)
     learner = Learner(build_agent(config), config.learner, config.environments, config.tasks, config.seeds)
     rows: list[tuple[int, int, float, float, float]] = []
@@ -90,7 +92,7 @@ def curve(config: TrainConfig, w: NDArray[np.float64], points: int, episodes: in
                 utility = expected_utility(learner, config, run, w, episodes)
                 rows.append((seed, int(learner.frames[run]), seconds, utility, ceiling))
             utilities = [row[3] for row in rows[-len(config.seeds) :]]
-            print(f"{rows[-1][1]} frames, {seconds:.0f} s: {np.mean(utilities):.4f} of {ceiling:.4f}", flush=True)
+            print(f"{rows[-1][1]} frames, {seconds:.0f} s: {_of(float(np.mean(utilities)), ceiling)}", flush=True)
             start = time.process_time()
     return pd.DataFrame(rows, columns=["seed", "frames", "seconds", "utility", "ceiling"])
 
@@ -105,11 +107,15 @@ def expected_utility(learner: Learner, config: TrainConfig, run: int, w: NDArray
 
 def conclude(table: pd.DataFrame) -> None:
     last = table.loc[table.groupby("seed").frames.idxmax()]
-    mean = last.utility.mean()
-    print(f"expected utility {mean:.4f}, {mean / last.ceiling.iloc[0]:.1%} of the ceiling {last.ceiling.iloc[0]:.4f}")
+    print(f"expected utility {_of(last.utility.mean(), last.ceiling.iloc[0])}")
     if len(last) > 1:
         low, high = bootstrap_interval(last.utility.to_numpy()[:, None], np.random.default_rng(0))
         print(f"95 % interval {low:.4f} to {high:.4f}, {len(last)} seeds: {last.utility.round(4).tolist()}")
+
+
+def _of(utility: float, ceiling: float) -> str:
+    known = f", {utility / ceiling:.1%} of the ceiling {ceiling:.4f}" if np.isfinite(ceiling) else ""
+    return f"{utility:.4f}{known}"
 
 
 if __name__ == "__main__":

@@ -8,10 +8,9 @@ their own tasks z, for 300 z ~ D_z = U([0,1]²), with the spread over seeds.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import torch
+from changing import changed
 
 from usfa.environments import trip_mdp
 from usfa.evaluation import exact_scores
@@ -28,12 +27,11 @@ def main() -> None:
     print(f"{'setting':44} mean gap   std")
     for reuse in (0, 7, 15):
         for epsilon in (0.1, 0.5, 0.75, 1.0):
-            learner = replace(base.learner, reuse=reuse, epsilon=epsilon)
-            _report(f"reuse {reuse}, epsilon {epsilon}", replace(base, learner=learner))
+            _report(f"reuse {reuse}, epsilon {epsilon}", changed(base, {"reuse": reuse, "epsilon": epsilon}))
     for rate in (1e-3, 1e-2):
-        _report(f"preset with learning rate {rate}", replace(base, learner=replace(base.learner, learning_rate=rate)))
+        _report(f"preset with learning rate {rate}", changed(base, {"learning_rate": rate}))
     for head in (32, 128):
-        _report(f"preset with {head} units in the head", replace(base, network=replace(base.network, head=(head,))))
+        _report(f"preset with {head} units in the head", changed(base, {"network.head": (head,)}))
 
 
 def _report(name: str, config: TrainConfig) -> None:

@@ -1,6 +1,7 @@
 import importlib.util
 
 import gymnasium as gym
+import numpy as np
 import pytest
 
 import broken_environments as broken
@@ -51,6 +52,7 @@ FAULTS = {
     broken.UnpaidPhi: ("note", "phi-unpaid", "The features [0] of φ were 0 in all 1000 random steps"),
     broken.EndingIsNone: ("error", "endings", "truncated was None of type NoneType: return bool(truncated)"),
     broken.EndingIsANumber: ("warning", "endings", "terminated was 0 of type int: return bool(terminated)"),
+    broken.EndingsAreANumberAndNone: ("error", "endings", "truncated was None of type NoneType"),
     broken.Endless: ("warning", "endless", "wrap the environment in gymnasium.wrappers.TimeLimit"),
     broken.LimitAsTermination: (
         "note",
@@ -64,7 +66,7 @@ FAULTS = {
     broken.Unseeded: (
         "warning",
         "seeding",
-        "steps: draw all chance from self.np_random, which super().reset(seed=seed)",
+        "resets included: draw all chance from self.np_random, which super().reset(seed=seed)",
     ),
     broken.Deterministic: ("note", "seeds", "Seeds 0 and 1 gave the same 100 moments: fine if the environment has no"),
     broken.SharedState: ("error", "independence", "keep what changes in self, and not in the class or the module"),
@@ -187,6 +189,24 @@ def test_time_limits():
     assert [finding.check for finding in found(limited(50))] == ["resuming"]
     (finding, _) = found(limited(5000))
     assert (finding.severity, finding.check) == ("note", "endless")
+
+
+def test_the_last_step_may_be_a_truncation():
+    (finding,) = found(broken.ResetsItself, steps=120)
+    assert finding.check == "last-observation"
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_an_environment_that_is_there_and_refuses_illegal_actions(seed):
+    class Strict(broken.Good):
+        def _mask(self):
+            return (np.arange(3) == self.position % 3).astype(np.int8)
+
+        def step(self, action):
+            assert self._mask()[action]
+            return super().step(action)
+
+    assert not found(Strict(), seed=seed)
 
 
 def test_an_environment_may_refuse_to_go_on():

@@ -95,3 +95,9 @@ def test_a_stopped_plan_has_saved_its_runs(tmp_path, number):
     saved = begun.load_checkpoint()[1]["learner"]["updates"]
     assert saved % 100 or saved > 100  # not only what the first checkpoint had
     assert not jobs[1].path.exists()
+
+
+def test_a_finished_run_of_other_settings_is_not_taken_for_this_one(tiny_config, tiny_run):
+    other = replace(tiny_config, learner=replace(tiny_config.learner, gamma=0.5))
+    with pytest.raises(InputError, match=r"was made with another configuration \(different: learner\)"):
+        run_jobs([Job("other", other, tiny_run.path)], 1)

@@ -105,9 +105,15 @@ def _known(command: Front, agent: TrainedAgent) -> NDArray[np.float64] | None:
         return None
     if command.known == "env":
         return known_front(agent, command.preferences, gamma=command.gamma, trust=command.trust)
-    if command.known[:1].isalpha():
-        raise InputError(f"--known is {command.known!r}; expected env, none, or values such as 0.7,-1;8.2,-3.")
-    return parse_tasks(command.known, agent.file.spec.features)
+    features = agent.file.spec.features
+    expected = f"expected env, none, or values such as 0.7,-1;8.2,-3 with {features} numbers each"
+    wrong = InputError(f"--known is {command.known!r}; {expected}.")
+    if command.known[:1].isalpha():  # the name of a set of tasks
+        raise wrong
+    try:
+        return parse_tasks(command.known, features)
+    except InputError as problem:
+        raise wrong from problem
 
 
 def _write(command: Front, front: pd.DataFrame, known: NDArray[np.float64] | None, indicators: pd.DataFrame) -> None:

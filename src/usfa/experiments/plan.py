@@ -51,11 +51,14 @@ class Job(NamedTuple):
 
 
 def run_jobs(jobs: Sequence[Job], at_once: int, console: Console | None = None) -> None:
-    """Do what is not done yet; what was begun goes on where it stood.
+    """Do what is not done yet; what was begun goes on where it stood. InputError if something else was done there.
 
     On Ctrl-C all are stopped and saved. When one fails the others go on, and RunsFailed is raised in the end. Nothing
     here outlives a killed parent.
     """
+    for job in jobs:
+        if job.finished:  # of the others, each looks for itself
+            RunDirectory(job.path).check(job.config, "resume")
     waiting = [job for job in jobs if not job.finished]
     active: list[_Worker] = []
     failures: list[str] = []

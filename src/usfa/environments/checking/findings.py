@@ -45,5 +45,5 @@ def collect(findings: Iterable[Finding]) -> list[Finding]:
         for finding in findings:
             found.setdefault(finding.check, finding)
     except Broken as broken:
-        found.setdefault(broken.finding.check, broken.finding)
+        found[broken.finding.check] = broken.finding  # in place of a milder word about the same
     return sorted(found.values(), key=lambda finding: _ORDER.index(finding.severity))

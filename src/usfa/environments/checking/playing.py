@@ -45,8 +45,8 @@ class _Seen:
         self.seconds = 0.0
         self.length = 0  # of the present episode
         self.lengths: list[int] = []  # of those that ended
-        self.truncations = 0
-        self.restarts = 0  # truncations whose last observation was the first of the next episode
+        self.truncations = 0  # after which the next episode was seen
+        self.restarts = 0  # those whose last observation was the first of that
         self.moved = False  # an observation differed from the one before it
         self.masked: set[bool] = set()  # whether infos had an action_mask
         self.paid: Any = False  # [D], features that were not always 0
@@ -71,7 +71,9 @@ class _Seen:
         self.masked.add("action_mask" in moment.info)
         unmoved = step.same(moment.observation, self.copies[0])
         if moment.first:
-            self.restarts += self.before is not None and bool(self.before.truncated) and unmoved
+            if self.before is not None and self.before.truncated:
+                self.truncations += 1
+                self.restarts += unmoved
             self.length = 0
             return
         self.steps += 1
@@ -81,7 +83,6 @@ class _Seen:
             self.paid |= np.asarray(moment.reward) != 0
         if moment.over:
             self.lengths.append(self.length)
-            self.truncations += bool(moment.truncated)
 
     def features_that_were_never_paid(self) -> Iterator[Finding]:
         never = np.flatnonzero(~np.asarray(self.paid, np.bool_)).tolist()

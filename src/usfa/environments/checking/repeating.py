@@ -29,8 +29,8 @@ def seeding(env: Environment, actions: int, seed: int) -> Generator[Finding, Non
     if at is not None:
         yield warning(
             "seeding",
-            f"Two walks with seed {seed} and the same actions differ after {at} steps: draw all chance from "
-            "self.np_random, which super().reset(seed=seed) seeds, and begin every episode anew.",
+            f"Two walks with seed {seed} and the same actions differ in moment {at}, resets included: draw all chance "
+            "from self.np_random, which super().reset(seed=seed) seeds, and begin every episode anew.",
         )
         return None
     if _difference(first, other) is None:
@@ -68,8 +68,8 @@ def resuming(env: Any, another: Any, actions: int, seed: int) -> Iterator[Findin
             "add both, with a state that JSON can hold, to go on exactly.",
         )
         return
+    begin(another, seed + 1)  # first: it may be the same one
     here = list(islice(_from_seed(env, actions, seed), 6))[-1]
-    begin(another, seed + 1)
     try:
         saved = json.dumps(env.get_state())
         expected = _record(_onwards(env, here, actions))
