@@ -52,7 +52,7 @@ def test_a_run_leaves_all_its_files(tiny_run, tiny_config):
     snapshots = {f"checkpoints/snapshot-{milestone:010d}.usfa" for milestone in (0, 10, 20, 30, 40)}
     states = {name for name in files if name.startswith("checkpoints/state-")}
     assert files == {"config.json", "metrics.jsonl", *RESULTS, *snapshots, *states}
-    assert len(states) == 2
+    assert len(states) == 1
     assert tiny_run.config(type(tiny_config)) == tiny_config
 
 
@@ -416,6 +416,16 @@ def _updates_until(config, seed, episodes):
     while learner.episodes[config.seeds.index(seed)] < episodes:
         learner.step()
     return learner.updates
+
+
+def test_a_finished_run_keeps_one_state_without_its_past(tmp_path, monkeypatch, tiny_config, tiny_run):
+    def states(path):
+        tensors, _ = RunDirectory(path).load_checkpoint()
+        return len(list((path / "checkpoints").glob("state-*"))), any(name.startswith("replay/") for name in tensors)
+
+    assert states(tiny_run.path) == (1, False)
+    train_with_power_cut(monkeypatch, tiny_config, tmp_path / "run", 35)
+    assert states(tmp_path / "run") == (2, True)
 
 
 def test_resume_of_a_finished_run_does_nothing(tiny_config, tiny_run, monkeypatch):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from usfa.errors import Interrupted
-from usfa.experiments.run_directory import RunDirectory
+from usfa.experiments.run_directory import KEPT_CHECKPOINTS, RunDirectory
 from usfa.experiments.snapshots import SnapshotWriter
 from usfa.learners import Improver
 
@@ -42,7 +42,8 @@ class Checkpoints:
         learner_tensors, learner_values = self._learner.state()
         snapshot_tensors, snapshot_values = self._snapshots.state()
         values = {"learner": learner_values, "snapshots": snapshot_values}
-        self._run.save_checkpoint(self._learner.updates, {**learner_tensors, **snapshot_tensors}, values)
+        kept = 1 if self._learner.done else KEPT_CHECKPOINTS  # earlier ones may be large, with all their past
+        self._run.save_checkpoint(self._learner.updates, {**learner_tensors, **snapshot_tensors}, values, kept)
         self.saved_at = self._learner.updates
 
     def stop(self) -> NoReturn:

@@ -164,9 +164,12 @@ class RunDirectory:
     def _snapshot(self, milestone: int) -> Path:
         return self.path / "checkpoints" / f"snapshot-{milestone:010d}.usfa"
 
-    def save_checkpoint(self, updates: int, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+    def save_checkpoint(
+        self, updates: int, tensors: dict[str, Tensor], values: dict[str, Any], kept: int = KEPT_CHECKPOINTS
+    ) -> None:
+        """Beside this one only the newest stay, `kept` in all."""
         _write_tensors(self._checkpoint(updates), tensors, values)
-        for old in self._checkpoints()[:-KEPT_CHECKPOINTS]:
+        for old in self._checkpoints()[:-kept]:
             old.unlink()
 
     def load_checkpoint(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:

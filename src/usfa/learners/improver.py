@@ -189,6 +189,7 @@ class Improver(ABC):
         for group, members in self._tensor_groups().items():
             tensors |= {f"{group}/{name}": tensor.detach() for name, tensor in members.items()}
         replayed, added = self.replay.state()
+        replayed = {} if self.done else replayed  # nothing will be drawn from it again
         tensors |= {f"replay/{name}": tensor for name, tensor in replayed.items()}
         counters = {
             "updates": self.updates,
