@@ -1,10 +1,10 @@
-"""What makes training in the room work: the settings of room-laptop, one changed at a time, see docs/room-agents.md.
+"""What makes training in the room work: room-laptop without its helps, with each, and with some together.
 
-    python benchmarks/studies/room_settings.py [--frames 1000000] [--seeds 100 101 102] [--only "λ = 0" …]
+    python benchmarks/studies/room_settings.py [--frames 1000000] [--seeds 100 101 102] [--only "plain" "replay" …]
 
 Every setting trains a USFA with seeds that no published number uses, and is scored with C = M as evaluation does: on
 the training tasks, and on tasks that are neither trained on nor tested in any published number. It can be stopped and
-called again: what is done is not done again.
+called again: what is done is not done again. Results: docs/room-agents.md.
 """
 
 from __future__ import annotations
@@ -29,39 +29,51 @@ from usfa.experiments.room_tables import summary_of
 OTHERS = {"only wishes": "1010;0101;1110;1101", "wishes and dislikes": "-1010;010-1;10-11"}
 """Tasks in neither M nor M′."""
 
+PLAIN = {
+    "network.normalise": False,
+    "target_every": None,
+    "reuse": 0,
+    "replay_capacity": 10_000,
+    "updates_per_round": 8,
+}
+"""What the paper has, and nothing that makes it more stable but Adam and clipping."""
+
+_TARGET = {"target_every": 100}
+_REPLAY = {"reuse": 1, "replay_capacity": 100, "updates_per_round": 16}
+_NORMALISED = {"network.normalise": True}
+_INNER = {"network.conditioning": "inner-product"}
+
 CHANGES: dict[str, dict[str, Any]] = {
-    "as in the preset": {},
-    "no clipping of gradients": {"clip": None},
-    "learning rate halved": {"learning_rate": 3.5e-4},
-    "learning rate doubled": {"learning_rate": 1.4e-3},
-    "half as many updates, twice as large": {"updates_per_round": 4},
-    "twice as many updates, half as large": {"updates_per_round": 16},
-    "one past round learned again": {"reuse": 1, "replay_capacity": 20, "updates_per_round": 16},
-    "target network, renewed every 100 updates": {"target_every": 100},
-    "γ = 0.95": {"gamma": 0.95},
+    "plain": {},
+    "no clipping": {"clip": None},
+    "learning rate 1.4e-3": {"learning_rate": 1.4e-3},
+    "16 updates of half the size": {"updates_per_round": 16},
     "γ = 0.98": {"gamma": 0.98},
-    "λ = 0": {"lambda_": 0.0},
-    "ε = 0.3": {"epsilon": 0.3},
-    "no layer normalisation": {"network.normalise": False},
-    "no memory": {"network.memory": 0},
-    "inner product instead of concatenation": {"network.conditioning": "inner-product"},
-    "convolutions 16 8×8/4, 32 4×4/2": {"network.convolutions": ((16, 8, 4), (32, 4, 2))},
-    "target network, no layer normalisation": {"target_every": 100, "network.normalise": False},
-    "target network, inner product": {"target_every": 100, "network.conditioning": "inner-product"},
-    "target network, renewed every 400 updates": {"target_every": 400},
-    **{
-        f"no layer normalisation, {name}": {"network.normalise": False} | changes
-        for name, changes in {
-            "learning rate doubled": {"learning_rate": 1.4e-3},
-            "twice as many updates, half as large": {"updates_per_round": 16},
-            "γ = 0.98": {"gamma": 0.98},
-            "no clipping of gradients": {"clip": None},
-            "target network, learning rate doubled": {"target_every": 100, "learning_rate": 1.4e-3},
-            "target network, twice as many updates": {"target_every": 100, "updates_per_round": 16},
-            "target network, γ = 0.95": {"target_every": 100, "gamma": 0.95},
-            "target network, renewed every 50 updates": {"target_every": 50},
-        }.items()
-    },
+    "replay": _REPLAY,
+    "target network": _TARGET,
+    "target network of 50 updates": {"target_every": 50},
+    "target network, learning rate 1.4e-3": _TARGET | {"learning_rate": 1.4e-3},
+    "target network, 16 updates of half the size": _TARGET | {"updates_per_round": 16},
+    "target network, γ = 0.95": _TARGET | {"gamma": 0.95},
+    "target network, replay": _TARGET | _REPLAY,
+    "target network, replay of 20 rounds": _TARGET | _REPLAY | {"replay_capacity": 20},
+    "target network, replay of 20 rounds, learning rate 1e-3": _TARGET
+    | _REPLAY
+    | {"replay_capacity": 20, "learning_rate": 1e-3},
+    "target network, replay, learning rate 1e-3": _TARGET | _REPLAY | {"learning_rate": 1e-3},
+    "target network, replay, learning rate 1.4e-3": _TARGET | _REPLAY | {"learning_rate": 1.4e-3},
+    "target network, replay, λ = 0": _TARGET | _REPLAY | {"lambda_": 0.0},
+    "target network, replay, no memory": _TARGET | _REPLAY | {"network.memory": 0},
+    "target network, replay, inner product": _TARGET | _REPLAY | _INNER,
+    "target network, replay, layer normalisation": _TARGET | _REPLAY | _NORMALISED,
+    "layer normalisation": _NORMALISED,
+    "layer normalisation, no clipping": _NORMALISED | {"clip": None},
+    "layer normalisation, λ = 0": _NORMALISED | {"lambda_": 0.0},
+    "layer normalisation, no memory": _NORMALISED | {"network.memory": 0},
+    "layer normalisation, inner product": _NORMALISED | _INNER,
+    "layer normalisation, target network": _NORMALISED | _TARGET,
+    "layer normalisation, target network of 400 updates": _NORMALISED | {"target_every": 400},
+    "layer normalisation, target network, inner product": _NORMALISED | _TARGET | _INNER,
 }
 
 
@@ -69,7 +81,7 @@ def settings(frames: int) -> dict[str, TrainConfig]:
     base = preset("room-laptop")
     evaluation = replace(base.evaluation, tasks=("room-train", *OTHERS.values()), candidates=("train",), snapshots=1)
     base = replace(base, learner=replace(base.learner, budget=frames), evaluation=evaluation)
-    return {name: changed(base, changes) for name, changes in CHANGES.items()}
+    return {name: changed(base, PLAIN | changes) for name, changes in CHANGES.items()}
 
 
 def main() -> None:
@@ -80,7 +92,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/room-settings"))
     chosen = parser.parse_args()
     jobs = [
-        Job(name, replace(config, seeds=(seed,)), chosen.out / f"{name.replace(' ', '-').replace('/', '-')}-{seed}")
+        Job(name, replace(config, seeds=(seed,)), chosen.out / f"{chosen.frames}-{name.replace(' ', '-')}-{seed}")
         for seed in chosen.seeds
         for name, config in settings(chosen.frames).items()
         if chosen.only is None or name in chosen.only
