@@ -2,10 +2,10 @@
 
     python benchmarks/room_training.py [--presets room-laptop room-paper] [--rounds 6]
 
-Bare network: the same acting and learning passes (T steps for all environments, then forward, backward and a step of
-Adam for every update) on random tensors: no environments, no targets, no buffers. Then what n_z = 30 policies cost
-against one, in acting and in learning, and what one evaluation costs against the whole training. All of a preset is
-measured in one process, in turns.
+Bare network: the same acting and learning passes (T steps for all environments, then for every update forward, backward
+and a step of Adam, and forward again where there is a target network) on random tensors: no environments, no targets,
+no buffers. Then what n_z = 30 policies cost against one, in acting and in learning, and what one evaluation costs
+against the whole training. All of a preset is measured in one process, in turns.
 """
 
 from __future__ import annotations
@@ -42,8 +42,10 @@ class BareNetwork:
         self.parameters: Parameters = {name: x.to(self.device).requires_grad_() for name, x in drawn.items()}
         self.adam = Adam(self._one_run())
         learner = config.learner
-        self.inputs = self._inputs(learner.trajectory_length + 1, learner.environments)
-        self.z = torch.randn(learner.environments, policies, agent.spec.features, device=self.device)
+        learned = learner.environments * (1 + learner.reuse)
+        self.inputs = self._inputs(learner.trajectory_length + 1, learned)
+        self.z = torch.randn(learned, policies, agent.spec.features, device=self.device)
+        self.has_targets = learner.target_every is not None or learner.average is not None
 
     def _inputs(self, steps: int, batch: int) -> Inputs:
         image = torch.randint(0, 256, (steps, batch, *self.agent.spec.observation.shape), dtype=torch.uint8)
@@ -57,13 +59,18 @@ class BareNetwork:
 
     @torch.no_grad()
     def act(self) -> None:
+        acting = self.config.learner.environments
         for t in range(self.config.learner.trajectory_length):
-            self._unroll(Inputs(*(x[t : t + 1] for x in self.inputs)), self.z)
+            self._unroll(Inputs(*(x[t : t + 1, :acting] for x in self.inputs)), self.z[:acting])
 
     def learn(self) -> None:
         parts = self.config.learner.updates_per_round
         for k, z in enumerate(self.z.chunk(parts)):
-            values = self._unroll(Inputs(*(x.chunk(parts, dim=1)[k] for x in self.inputs)), z)
+            inputs = Inputs(*(x.chunk(parts, dim=1)[k] for x in self.inputs))
+            if self.has_targets:
+                with torch.no_grad():
+                    self._unroll(inputs, z)
+            values = self._unroll(inputs, z)
             gradient = flatten([x[None] for x in torch.autograd.grad(values.sum(), list(self.parameters.values()))])
             clip(gradient, self.config.learner.clip)
             self.adam.step(self._one_run(), gradient, torch.zeros(1, device=self.device))
