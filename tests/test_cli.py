@@ -368,7 +368,7 @@ def test_a_directory_that_holds_a_run_is_kept(desk, run, capsys):
 
 def test_resume_wants_the_same_settings(desk, run, capsys):
     said = refusal(capsys, desk, ["train", run / "config.json", "--out", run, "--resume", "--learner.epsilon", "0.25"])
-    assert "was made with another configuration (different: learner); expected the same to resume" in said
+    assert "another configuration (different: learner.epsilon was 0.5, now 0.25); expected the same to resume" in said
 
 
 @pytest.mark.parametrize("flag", ["--overwrite", "--resume"])

@@ -99,5 +99,5 @@ def test_a_stopped_plan_has_saved_its_runs(tmp_path, number):
 
 def test_a_finished_run_of_other_settings_is_not_taken_for_this_one(tiny_config, tiny_run):
     other = replace(tiny_config, learner=replace(tiny_config.learner, gamma=0.5))
-    with pytest.raises(InputError, match=r"was made with another configuration \(different: learner\)"):
+    with pytest.raises(InputError, match=r"another configuration \(different: learner\.gamma was 1\.0, now 0\.5\)"):
         run_jobs([Job("other", other, tiny_run.path)], 1)

@@ -63,14 +63,20 @@ def test_resume_keeps_everything(run):
 @pytest.mark.parametrize(
     ("config", "sentence"),
     [
-        (Recipe(4), r"another configuration \(different: steps\); expected the same to resume\.$"),
-        (Recipe(4, 0.1), r"another configuration \(different: rate, steps\)"),
+        (Recipe(4), r"another configuration \(different: steps was 3, now 4\); expected the same to resume\.$"),
+        (Recipe(4, 0.1), r"another configuration \(different: rate was \S+, now 0\.1, steps was 3, now 4\)"),
         (OtherRecipe(3), r"holds a Recipe; expected a OtherRecipe\.$"),
     ],
 )
 def test_resume_wants_the_same_config(run, config, sentence):
     with pytest.raises(InputError, match=sentence):
         RunDirectory.prepare(run.path, config, "resume")
+    assert run.config(Recipe) == Recipe(3)
+
+
+def test_a_word_that_is_no_choice_deletes_nothing(run):
+    with pytest.raises(InputError, match=r"^existing is 'resumee'; expected one of 'refuse', 'resume', 'overwrite'\.$"):
+        RunDirectory.prepare(run.path, Recipe(3), "resumee")
     assert run.config(Recipe) == Recipe(3)
 
 

@@ -17,7 +17,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import safetensors
 import safetensors.torch
@@ -69,6 +69,9 @@ class RunDirectory:
 
     def check(self, config: object, existing: OnExisting) -> None:
         """InputError if :meth:`prepare` would refuse; changes nothing."""
+        choices = get_args(OnExisting)
+        if existing not in choices:  # anything else would mean to delete what is there
+            raise InputError(f"existing is {existing!r}; expected one of {', '.join(map(repr, choices))}.")
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"{self.path} is a file; expected a directory for the run.")
         if not self._holds_something:
@@ -105,8 +108,7 @@ class RunDirectory:
     def _check_same(self, config: object) -> None:
         found, wanted = self.config(type(config)), config
         if found != wanted:
-            was, now = to_json(found), to_json(wanted)
-            changed = ", ".join(sorted(key for key in now if now[key] != was.get(key)))
+            changed = ", ".join(_differences(to_json(found), to_json(wanted)))
             raise InputError(
                 f"The run in {self.path} was made with another configuration (different: {changed}); "
                 "expected the same to resume."
@@ -206,6 +208,16 @@ class RunDirectory:
 
 _TORN = ".*.part"  # what a kill in the middle of a write leaves behind
 _OURS = {"config.json", "metrics.jsonl", "trajectories.jsonl", "report.md", "checkpoints", "agent", "figures", "runs"}
+
+
+def _differences(was: dict[str, Any], now: dict[str, Any], inside: str = "") -> Iterator[str]:
+    """The names of settings that differ, with what they were and what they would be."""
+    for name in sorted(now):
+        before, after = was.get(name), now[name]
+        if isinstance(before, dict) and isinstance(after, dict):
+            yield from _differences(before, after, f"{inside}{name}.")
+        elif before != after:
+            yield f"{inside}{name} was {json.dumps(before)}, now {json.dumps(after)}"
 
 
 def _is_ours(entry: Path) -> bool:
