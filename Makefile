@@ -11,8 +11,9 @@ demo: $(STAMP)
 	$(BIN)/usfa reproduce trip --out runs/demo --overwrite
 	$(BIN)/usfa evaluate room --task room-hard --candidates train --episodes 5
 
+# A file at a time to each core: fixtures of a file are made once.
 test: lint
-	$(BIN)/pytest --cov --cov-report=term-missing
+	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile --cov --cov-report=term-missing
 
 # Environments on the oldest Gymnasium that pyproject.toml allows. MO-Gymnasium wants a newer one, so its tests are skipped.
 test-oldest: $(OLDEST)/.installed
