@@ -102,6 +102,7 @@ def test_an_instance_can_be_trained_in_evaluated_and_played(tmp_path):
 
 
 def test_what_is_registered_here_can_be_made_in_other_processes(monkeypatch):
+    monkeypatch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # read on import: tests of local clusters may follow
     pickle = pytest.importorskip("ray.cloudpickle", reason="actors on a cluster need Ray")
     register("walk-elsewhere", Walk())
     travelling = pickle.dumps(source("walk-elsewhere"))
