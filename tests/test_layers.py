@@ -10,7 +10,7 @@ import usfa
 SOURCE = Path(usfa.__file__).parent
 LAYERS = (
     ("errors", "version"),
-    ("files", "progress", "records", "tasks", "trajectory"),
+    ("files", "policies", "progress", "records", "tasks", "trajectory"),
     ("functional",),
     ("losses", "networks", "environments"),
     ("agents",),

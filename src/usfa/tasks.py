@@ -1,12 +1,10 @@
-"""Tasks w, policies z and candidate sets C: how people write them, the paper's sets, and the distributions D_z."""
+"""Tasks w: how people write them, the paper's sets, and preferences on the simplex."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import combinations
 from math import comb
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,22 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from usfa.errors import InputError, unknown_name
 
 __all__ = [
-    "CANDIDATE_SETS",
     "SPREAD_SETS",
     "TASK_SETS",
-    "Ball",
-    "Box",
-    "Gaussian",
-    "OwnTask",
-    "Points",
-    "PolicySampler",
-    "Simplex",
-    "WithTask",
-    "candidate_set",
     "format_task",
-    "parse_sampler",
     "parse_task",
     "parse_tasks",
+    "shown",
     "simplex_lattice",
     "spread_over_simplex",
     "task_set",
@@ -52,9 +40,9 @@ def parse_task(task: str | ArrayLike, features: int | None = None) -> Array:
     """
     w = _parse_text(task, features) if isinstance(task, str) else _as_vector(task)
     if not np.isfinite(w).all():
-        raise InputError(f"Task {_shown(task)} holds NaN or infinity; expected finite numbers.")
+        raise InputError(f"Task {shown(task)} holds NaN or infinity; expected finite numbers.")
     if features is not None and len(w) != features:
-        raise InputError(f"Task {_shown(task)} has {len(w)} entries; expected {features}, one per feature.")
+        raise InputError(f"Task {shown(task)} has {len(w)} entries; expected {features}, one per feature.")
     return w
 
 
@@ -62,9 +50,9 @@ def _as_vector(task: ArrayLike) -> Array:
     try:
         w = np.asarray(task, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError(f"Task {_shown(task)} is not a vector of numbers, such as [1, -1, 0, 0].") from None
+        raise InputError(f"Task {shown(task)} is not a vector of numbers, such as [1, -1, 0, 0].") from None
     if w.ndim != 1 or not w.size:
-        raise InputError(f"Task {_shown(task)} has shape {w.shape}; expected a vector, such as [1, -1, 0, 0].")
+        raise InputError(f"Task {shown(task)} has shape {w.shape}; expected a vector, such as [1, -1, 0, 0].")
     return w
 
 
@@ -78,7 +66,8 @@ def _parse_text(text: str, features: int | None) -> Array:
         raise InputError(f"Task {text!r} is not a vector; expected numbers as in '1,-1,0,0' or '1-100'.") from None
 
 
-def _shown(task: object) -> str:
+def shown(task: object) -> str:
+    """What a user gave, short enough for a sentence."""
     text = repr(task) if isinstance(task, str) else str(task)
     return text if len(text) <= 80 else text[:77] + "..."
 
@@ -98,7 +87,7 @@ def parse_tasks(tasks: str | ArrayLike, features: int | None = None) -> Array:
     except TypeError:
         rows = []
     if not rows:
-        raise InputError(f"The tasks {_shown(tasks)} are not a list of vectors with at least one.")
+        raise InputError(f"The tasks {shown(tasks)} are not a list of vectors with at least one.")
     return _stack(rows)
 
 
@@ -209,186 +198,3 @@ def _spread_set(text: str, features: int | None) -> Array:
         f"The task set {text!r} cannot be made; expected {_SPREAD_KINDS[kind]} with at most {_MOST} tasks, "
         "where D features may be left out if the environment is known."
     )
-
-
-# --- D_z: which policies are learned ---
-
-
-class PolicySampler(Protocol):
-    """D_z(·|w): the distribution that the policies z are drawn from, given the current task."""
-
-    def sample(self, w: Array, n: int, rng: np.random.Generator) -> Array:
-        """n policies for each task: w [..., D] -> z [..., n, D]."""
-        ...
-
-
-@dataclass(frozen=True)
-class Gaussian:
-    """N(w, σI). σ is a variance, as in the paper's formula: σ = 0.1 is a standard deviation of √0.1 ≈ 0.32."""
-
-    variance: float
-
-    def sample(self, w: Array, n: int, rng: np.random.Generator) -> Array:
-        noise = rng.standard_normal((*w.shape[:-1], n, w.shape[-1]))
-        return w[..., None, :] + np.sqrt(self.variance) * noise
-
-
-@dataclass(frozen=True)
-class Box:
-    """U([low, high]^D), whatever the task."""
-
-    low: float
-    high: float
-
-    def sample(self, w: Array, n: int, rng: np.random.Generator) -> Array:
-        return rng.uniform(self.low, self.high, (*w.shape[:-1], n, w.shape[-1]))
-
-
-@dataclass(frozen=True)
-class Ball:
-    """Uniform over the ball ‖z‖ ≤ radius, whatever the task."""
-
-    radius: float
-
-    def sample(self, w: Array, n: int, rng: np.random.Generator) -> Array:
-        direction = rng.standard_normal((*w.shape[:-1], n, w.shape[-1]))
-        length = self.radius * rng.random((*w.shape[:-1], n, 1)) ** (1 / w.shape[-1])
-        return direction / np.linalg.norm(direction, axis=-1, keepdims=True) * length
-
-
-@dataclass(frozen=True)
-class Points:
-    """Point masses, whatever the task: every point once before any comes again, in random order."""
-
-    points: Array  # [K, D]
-
-    def sample(self, w: Array, n: int, rng: np.random.Generator) -> Array:
-        count = len(self.points)
-        order = rng.permuted(np.broadcast_to(np.arange(count), (*w.shape[:-1], count)), axis=-1)
-        return self.points[order[..., np.arange(n) % count]]
-
-
-@dataclass(frozen=True)
-class OwnTask:
-    """The point mass at the current task: z = w. What a UVFA trained on-policy learns about."""
-
-    def sample(self, w: Array, n: int, rng: np.random.Generator) -> Array:
-        return np.repeat(w[..., None, :], n, axis=-2)
-
-
-@dataclass(frozen=True)
-class Simplex:
-    """Uniform over the simplex: non-negative entries that sum to one, whatever the task."""
-
-    def sample(self, w: Array, n: int, rng: np.random.Generator) -> Array:
-        return rng.dirichlet(np.ones(w.shape[-1]), (*w.shape[:-1], n))
-
-
-@dataclass(frozen=True)
-class WithTask:
-    """The task itself first, then policies from elsewhere: what is acted on is learned as well, with long traces."""
-
-    others: PolicySampler
-
-    def sample(self, w: Array, n: int, rng: np.random.Generator) -> Array:
-        return np.concatenate([w[..., None, :], self.others.sample(w, n - 1, rng)], axis=-2)
-
-
-_SAMPLERS = ("gaussian:VARIANCE", "box:LOW,HIGH", "ball:RADIUS", "simplex", "points:Z;Z;…", "train", "task", "task+…")
-
-
-def parse_sampler(text: str, training_tasks: Array) -> PolicySampler:
-    """D_z from its text: "gaussian:0.1", "box:0,1", "ball:1", "simplex", "points:1,0;0,1", "train" (M), "task" (z = w),
-    or "task+simplex" and the like.
-    """
-    if text.startswith("task+"):
-        return WithTask(parse_sampler(text.removeprefix("task+"), training_tasks))
-    kind, _, arguments = text.partition(":")
-    if kind == "points":
-        return Points(parse_tasks(arguments, training_tasks.shape[1]))
-    try:
-        numbers = [float(x) for x in arguments.split(",")] if arguments else []
-    except ValueError:
-        numbers = [float("nan")]
-    match kind, numbers:
-        case "gaussian", [variance] if 0 <= variance < np.inf:
-            return Gaussian(variance)
-        case "box", [low, high] if -np.inf < low < high < np.inf:
-            return Box(low, high)
-        case "ball", [radius] if 0 < radius < np.inf:
-            return Ball(radius)
-        case "simplex", []:
-            return Simplex()
-        case "train", []:
-            return Points(training_tasks)
-        case "task", []:
-            return OwnTask()
-    raise InputError(f"The policy distribution {text!r} is not one of {', '.join(_SAMPLERS)}.")
-
-
-# --- C: which policies GPI may trust ---
-
-CANDIDATE_SETS: dict[str, str] = {
-    "task": "C = {w'}: only the policy of the task itself, as a UVFA would",
-    "train": "C = M: the policies of the training tasks, as SF&GPI would",
-    "train+task": "C = M ∪ {w'}: both",
-    "sample:N": "C = N policies drawn from D_z(·|w'), as random(5) in the paper's Trip MDP",
-}
-
-
-def candidate_set(
-    candidates: str | ArrayLike,
-    w: Array,
-    training_tasks: Array,
-    sampler: PolicySampler,
-    rng: np.random.Generator,
-) -> Array:
-    """C for each task: w [..., D] -> z [..., N, D].
-
-    Args:
-        candidates: a name ("task", "train", "train+task", "sample:30"), vectors as text ("1,0;0,1"), or an array
-            [N, D] that serves every task.
-        w: the tasks w'.
-        training_tasks: M, [K, D].
-        sampler: D_z, for "sample:N".
-        rng: for "sample:N".
-    """
-    own = w[..., None, :]
-    if not isinstance(candidates, str):
-        return _broadcast(_explicit(candidates, w.shape[-1]), w)
-    if candidates == "task":
-        return own
-    if candidates == "train":
-        return _broadcast(training_tasks, w)
-    if candidates == "train+task":
-        return np.concatenate([_broadcast(training_tasks, w), own], axis=-2)
-    if candidates.startswith("sample:"):
-        return sampler.sample(w, _sample_size(candidates), rng)
-    if any(character.isdigit() for character in candidates) and not candidates[:1].isalpha():
-        return _broadcast(_explicit(parse_tasks(candidates, w.shape[-1]), w.shape[-1]), w)
-    raise unknown_name("candidate set", candidates, CANDIDATE_SETS)
-
-
-def _explicit(candidates: ArrayLike, features: int) -> Array:
-    try:
-        z = np.asarray(candidates, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"The candidates {_shown(candidates)} are not an array of policies [N, {features}].") from None
-    if not z.size:
-        raise InputError("The candidate set is empty; expected at least one policy z.")
-    if z.ndim != 2 or z.shape[1] != features:
-        raise InputError(f"The candidates have shape {z.shape}; expected [N, {features}], a policy z per row.")
-    if not np.isfinite(z).all():
-        raise InputError("The candidates hold NaN or infinity; expected finite numbers.")
-    return z
-
-
-def _broadcast(z: Array, w: Array) -> Array:
-    return np.broadcast_to(z, (*w.shape[:-1], *z.shape)).copy()
-
-
-def _sample_size(candidates: str) -> int:
-    size = candidates.removeprefix("sample:")
-    if not size.isdecimal() or not 0 < int(size) <= 10_000:
-        raise InputError(f"The candidate set {candidates!r} needs a size from 1 to 10000, such as 'sample:30'.")
-    return int(size)

@@ -25,8 +25,9 @@ from usfa.errors import InputError
 from usfa.files import read_json, sha256, write_atomically, write_json
 from usfa.functional import mask_illegal
 from usfa.networks import NetworkConfig, Parameters, select_run
+from usfa.policies import candidate_set, parse_sampler
 from usfa.records import from_json, to_json
-from usfa.tasks import candidate_set, format_task, parse_sampler, parse_task, parse_tasks
+from usfa.tasks import format_task, parse_task, parse_tasks
 from usfa.trajectory import Present
 from usfa.version import __version__
 
@@ -47,7 +48,7 @@ class AgentFile:
     gamma: float
     training_tasks: tuple[tuple[float, ...], ...]
     policies: str
-    """D_z as text, see :func:`usfa.tasks.parse_sampler`."""
+    """D_z as text, see :func:`usfa.policies.parse_sampler`."""
     seeds: tuple[int, ...]
     network: NetworkConfig = field(default_factory=NetworkConfig)
     """Without meaning for tables."""

@@ -14,7 +14,8 @@ from usfa.environments import EnvironmentSource, source
 from usfa.errors import InputError
 from usfa.learners import TASKS_OF_M, LearnerConfig, check_environments
 from usfa.networks import NetworkConfig
-from usfa.tasks import parse_sampler, parse_tasks
+from usfa.policies import parse_sampler
+from usfa.tasks import parse_tasks
 
 __all__ = ["EvaluationConfig", "TrainConfig"]
 

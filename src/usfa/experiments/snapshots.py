@@ -16,8 +16,9 @@ from usfa.experiments.config import TrainConfig
 from usfa.experiments.run_directory import RunDirectory
 from usfa.learners import Improver
 from usfa.networks import Parameters
+from usfa.policies import candidate_set, parse_sampler
 from usfa.progress import ProgressBar
-from usfa.tasks import candidate_set, parse_sampler, parse_tasks
+from usfa.tasks import parse_tasks
 
 __all__ = ["ScoringPlan", "SnapshotWriter", "score_snapshots"]
 

@@ -29,9 +29,10 @@ from usfa.experiments.run_directory import OnExisting, RunDirectory
 from usfa.experiments.snapshots import SnapshotWriter, score_snapshots
 from usfa.files import require_space
 from usfa.learners import Improver, Learner, Precision, bytes_of_past, check_replay, choose_device, choose_precision
+from usfa.policies import candidate_set, parse_sampler
 from usfa.progress import interruptible, progress_bar
 from usfa.records import to_json
-from usfa.tasks import candidate_set, parse_sampler, parse_tasks
+from usfa.tasks import parse_tasks
 
 __all__ = ["build_agent", "train"]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from usfa.learners.config import TASKS_OF_M, LearnerConfig, check_environments
-from usfa.tasks import parse_sampler
+from usfa.policies import parse_sampler
 
 __all__ = ["Draws"]
 
