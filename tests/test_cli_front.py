@@ -73,6 +73,30 @@ def test_a_known_front_of_ones_own(desk, capsys):
     assert pd.read_csv(desk / "runs" / "front-trip" / "known.csv").supported.tolist() == [True, True, True]
 
 
+def test_a_known_front_in_a_file(desk, capsys):
+    few = ["front", "trip", "--preferences", "simplex:5"]
+    assert main(few) == 0
+    known = desk / "runs" / "front-trip" / "known.csv"
+    saved = known.read_bytes()
+    (desk / "mine.csv").write_bytes(saved)
+    assert main([*few, "--known", "mine.csv"]) == 0
+    assert known.read_bytes() == saved
+    assert "get more than the known front" not in capsys.readouterr().out
+
+
+def test_a_known_front_that_is_no_bound_is_told(desk, capsys):
+    assert main(["front", "trip", "--preferences", "simplex:5", "--known", "0.1,0.1"]) == 0
+    out = capsys.readouterr().out
+    assert "5 of 5 preferences get more than the known front has: it is not complete, or belongs to another γ." in out
+
+
+def test_nothing_of_an_earlier_call_is_left(desk, capsys):
+    assert main(["front", "trip", "--preferences", "simplex:5"]) == 0
+    assert files(desk / "runs" / "front-trip") == EVERYTHING
+    assert main(["front", "trip", "--preferences", "2,0;0,2;1,1", "--known", "none"]) == 0
+    assert files(desk / "runs" / "front-trip") == ["figures/front.png", "front.csv", "indicators.csv"]
+
+
 def test_help_shows_examples(desk, capsys):
     with pytest.raises(SystemExit) as stop:
         main(["front", "--help"])
@@ -95,12 +119,14 @@ def test_help_shows_examples(desk, capsys):
         (["trip", "--reference", "0,x"], "The reference point '0,x' cannot be used"),
         (
             ["trip", "--known", "1,2,3"],
-            "--known is '1,2,3'; expected env, none, or values such as 0.7,-1;8.2,-3 with 2",
+            "--known is '1,2,3'; expected env, none, values such as 0.7,-1;8.2,-3 with 2",
         ),
         (
             ["trip", "--known", "environment"],
-            "--known is 'environment'; expected env, none, or values such as 0.7,-1;8.2,-3 with 2",
+            "--known is 'environment'; expected env, none, values such as 0.7,-1;8.2,-3 with 2",
         ),
+        (["trip", "--known", "none.csv"], "File none.csv is not a known front: FileNotFoundError: "),
+        (["trip", "--known", "some.csv"], "expected a CSV with columns value1 … value2."),
         (["trip", "--episodes", "0"], "episodes is 0"),
         (["trip", "--epsilon", "2"], "epsilon 2.0"),
         (["trip", "--seed", "7"], "has no seed 7"),
@@ -111,11 +137,12 @@ def test_help_shows_examples(desk, capsys):
 )
 def test_bad_input_is_one_sentence(desk, capsys, words, sentence):
     (desk / "taken").write_text("")
+    (desk / "some.csv").write_text("value1\n7\n")
     assert main(["front", *words]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("usfa: ")
     assert sentence in line
-    assert files(desk) == ["taken"]
+    assert files(desk) == ["some.csv", "taken"]
 
 
 def test_modules_of_strangers_need_trust(desk, capsys, tiny_run):

@@ -194,7 +194,7 @@ def _spread_set(text: str, features: int | None) -> Array:
         case "lattice", [divisions, dimensions] if 1 <= divisions <= _MOST and 1 <= dimensions <= 1000:
             if comb(divisions + dimensions - 1, dimensions - 1) <= _MOST:
                 return simplex_lattice(divisions, dimensions)
+    where = "where D is the number of features" if features is None else f"where D = {features} may be left out"
     raise InputError(
-        f"The task set {text!r} cannot be made; expected {_SPREAD_KINDS[kind]} with at most {_MOST} tasks, "
-        "where D features may be left out if the environment is known."
+        f"The task set {text!r} cannot be made; expected {_SPREAD_KINDS[kind]} with at most {_MOST} tasks, {where}."
     )

@@ -325,6 +325,28 @@ def test_observations_of_another_shape():
         batch_of(Strange([FIRST]))
 
 
+class Faulty(Scripted):
+    def __init__(self, where):
+        super().__init__([FIRST])
+        self.where = where
+
+    def reset(self, **options):
+        return {}["reset"] if self.where == "reset" else super().reset(**options)
+
+    def step(self, action):
+        return {}["step"] if self.where == "step" else super().step(action)
+
+
+@pytest.mark.parametrize("where", ["reset", "step"])
+def test_mistakes_of_an_environment_are_told_as_its_own(where):
+    sentence = (
+        rf"^The {where} of the environment Faulty failed: KeyError: '{where}' \(test_batch.py, line \d+\); "
+        r"usfa check-env says what is expected of it\.$"
+    )
+    with pytest.raises(InputError, match=sentence):
+        step(batch_of(Faulty(where)))
+
+
 def test_seeds_and_gamma_are_checked():
     with pytest.raises(InputError, match=r"^1 environments came with 2 seeds; expected as many, at least one\.$"):
         EnvironmentBatch([Scripted([FIRST])], GAMMA, [0, 1])

@@ -131,10 +131,12 @@ def test_an_environment_without_features_is_told_apart():
             r"^'fake_environments:np' is <module 'numpy' .*>; expected a class derived from gym",
         ),
         (
-            "os:system",
-            {"command": "true"},
-            r"^'os:system' is <built-in function system>; expected a class derived from ",
+            "math:tau",
+            {},
+            r"^'math:tau' is 6\.28.*; expected a class derived from gymnasium.Env, or a function th",
         ),
+        ("fractions:Fraction", {}, r"^'fractions:Fraction' is <class .*>; expected a class derived from gymnasium.Env"),
+        ("os:getpid", {}, r"^Environment 'os:getpid' is \d+; expected a gymnasium\.Env\.$"),
         (
             "fake_environments:Walk",
             {"legs": 3},
@@ -280,7 +282,17 @@ def test_names_that_need_trust(monkeypatch):
     assert "antigravity" not in sys.modules
 
 
+def test_functions_make_environments():
+    env = make("fake_environments:short_walk", length=3)
+    assert isinstance(env, gym.Wrapper)
+    assert isinstance(env.unwrapped, Walk)
+
+
 def test_a_file_does_not_choose_a_function():
+    for name in ("os:system", "fake_environments:short_walk"):
+        with pytest.raises(InputError, match=rf"^The file names the function '{name}' for its environment, which woul"):
+            check_trusted(name, trust=False)
+        check_trusted(name, trust=True)
     with pytest.raises(
         InputError, match=r"^The file names the function 'os:system' for φ, which would be run; say trus"
     ):

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 import torch
 
+import broken_environments
 import usfa
 from fake_environments import Walk
-from usfa.environments import register, source
+from usfa.environments import check_environment, register, source
 from usfa.errors import InputError
 from usfa.evaluation import environment_front
 from usfa.evaluation.episodes import episode_batch, vector_returns
-from usfa.experiments import build_agent, settings_for
+from usfa.experiments import build_agent, settings, settings_for
 from usfa.functional import best_utility
 from usfa.learners import Learner
 from usfa.networks import select_run
@@ -42,6 +43,37 @@ def test_every_environment_finds_its_trunk_and_can_be_learned_in(name, sentence)
     assert agent.spec.observation.describe() == sentence
     learner = Learner(agent, config.learner, config.environments, config.tasks, (0,))
     assert np.isfinite(learner.step().loss).all()
+
+
+BROKEN = [
+    name
+    for name, thing in vars(broken_environments).items()
+    if isinstance(thing, type) and issubclass(thing, gym.Env) and not name.startswith("_")
+]
+
+
+def refusal(environment):
+    try:
+        config = settings_for(environment)
+        Learner(build_agent(config), config.learner, config.environments, config.tasks, (0,)).step()
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", BROKEN)
+def test_an_environment_that_cannot_be_learned_in_is_refused_in_one_sentence(name, monkeypatch):
+    monkeypatch.setattr(settings, "RANDOM_STEPS", 200)
+    sentence = refusal(f"broken_environments:{name}")
+    findings = check_environment(f"broken_environments:{name}")
+    assert not sentence or any(finding.severity == "error" for finding in findings)
+    assert "\n" not in sentence
+
+
+def test_settings_are_for_names():
+    with pytest.raises(InputError, match=r"^The environment is <class '.*Walk'>; expected a name, which usfa.enviro"):
+        settings_for(Walk)
 
 
 class Screen(Walk):

@@ -130,7 +130,7 @@ def test_the_front_in_two_dimensions():
     w = [[1, 0], [0.6, 0.4], [0.4, 0.6], [0, 1]]
     front = front_of(w, [[3, 1], [3, 1], [0, 0], [1, 2]])
     known = known_of([[1, 3], [2, 2], [4, 1]], [True, False, True])
-    figure = fronts.front_2d(front, known, indicators(), ("treasure", "time"))
+    figure = fronts.front_2d(front, known, indicators(reference=""), ("treasure", "time"))
     (axes,) = figure.axes
     assert offsets(axes) == {
         "known front, 3 points": [[1, 3], [4, 1]],
@@ -145,6 +145,18 @@ def test_the_front_in_two_dimensions():
     assert border.get_drawstyle() == "steps-post"
     sizes = {dots.get_label(): dots.get_sizes() for dots in axes.collections}["agent, 2 points"]
     assert sorted(sizes) == [14 + 200 / 4, 14 + 200 / 2]  # two preferences lead to (3, 1)
+
+
+def test_the_region_of_the_hypervolume_begins_at_the_reference():
+    front = front_of([[1, 0], [0.5, 0.5], [0, 1]], [[3, 1], [1, 2], [-1, 4]])  # the last is behind the reference
+    figure = fronts.front_2d(front, None, indicators(reference="0,-5"), ("treasure", "time"))
+    (axes,) = figure.axes
+    assert offsets(axes)["reference point"] == [[0, -5]]
+    assert list(zip(*axes.get_lines()[-1].get_data(), strict=True)) == [(0, 2), (1, 1), (3, -5)]
+    region = axes.collections[-1].get_paths()[0].vertices
+    assert region.min(axis=0).tolist() == [0, -5]
+    assert region.max(axis=0).tolist() == [3, 2]
+    assert axes.get_ylim()[0] < -5
 
 
 def test_three_sides_of_the_front_in_space():

@@ -36,7 +36,7 @@ class CheckEnv:
     """
 
     environment: tyro.conf.Positional[str]
-    """One of ours, an id of Gymnasium or MO-Gymnasium, or a class of your own, module:Class."""
+    """One of ours, an id of Gymnasium or MO-Gymnasium, or your own: module:Class, or a module:function making one."""
     arguments: Annotated[Mapping[str, bool | int | float | str], tyro.conf.arg(aliases=["--environment-arguments"])] = (
         field(default_factory=dict)
     )

@@ -14,10 +14,18 @@ from rich.console import Console
 from usfa.agents import TrainedAgent
 from usfa.cli.terminal import parse, progress_console, table_of
 from usfa.errors import InputError
-from usfa.evaluation import front_indicators, front_of, known_front, known_table, reference_point, write_table
+from usfa.evaluation import (
+    front_indicators,
+    front_of,
+    known_front,
+    known_table,
+    read_known_table,
+    reference_point,
+    write_table,
+)
 from usfa.experiments import load
 from usfa.figures import save
-from usfa.figures.fronts import all_figures
+from usfa.figures.fronts import FIGURES, all_figures
 from usfa.tasks import parse_tasks
 
 __all__ = ["Front", "run"]
@@ -47,7 +55,7 @@ class Front:
     reference: str | None = None
     """Reference point of the hypervolume, such as 0,-50; without one there is no hypervolume."""
     known: str = "env"
-    """What is known to be possible: env asks the environment, none, or the values "0.7,-1;8.2,-3"."""
+    """What is known to be possible: env asks the environment, none, the values "0.7,-1;8.2,-3", or a CSV of them."""
     episodes: int = 5
     """Episodes per preference; 1 is enough where nothing is random."""
     epsilon: float = 0.0
@@ -87,7 +95,7 @@ def run(words: list[str]) -> None:
     )
     indicators = front_indicators(front, known, command.reference)
     _write(command, front, known, indicators)
-    _print(command, agent, known, indicators)
+    _print(command, agent, front, known, indicators)
 
 
 def _check(command: Front, features: int) -> None:
@@ -106,7 +114,9 @@ def _known(command: Front, agent: TrainedAgent) -> NDArray[np.float64] | None:
     if command.known == "env":
         return known_front(agent, command.preferences, gamma=command.gamma, trust=command.trust)
     features = agent.file.spec.features
-    expected = f"expected env, none, or values such as 0.7,-1;8.2,-3 with {features} numbers each"
+    if command.known.endswith(".csv"):
+        return read_known_table(Path(command.known), features)
+    expected = f"expected env, none, values such as 0.7,-1;8.2,-3 with {features} numbers each, or a CSV of them"
     wrong = InputError(f"--known is {command.known!r}; {expected}.")
     if command.known[:1].isalpha():  # the name of a set of tasks
         raise wrong
@@ -121,21 +131,43 @@ def _write(command: Front, front: pd.DataFrame, known: NDArray[np.float64] | Non
     for name, table in {"front": front, "known": possible, "indicators": indicators}.items():
         if table is not None:
             write_table(command.path / f"{name}.csv", table)
-    for name, figure in all_figures(front, possible, indicators, command.names).items():
-        save(figure, command.path / "figures" / f"{name}.png")
+        else:
+            (command.path / f"{name}.csv").unlink(missing_ok=True)  # of an earlier call
+    figures = all_figures(front, possible, indicators, command.names)
+    for name in FIGURES:
+        path = command.path / "figures" / f"{name}.png"
+        if name in figures:
+            save(figures[name], path)
+        else:
+            path.unlink(missing_ok=True)
 
 
-def _print(command: Front, agent: TrainedAgent, known: NDArray[np.float64] | None, indicators: pd.DataFrame) -> None:
+def _print(
+    command: Front,
+    agent: TrainedAgent,
+    front: pd.DataFrame,
+    known: NDArray[np.float64] | None,
+    indicators: pd.DataFrame,
+) -> None:
     console = Console()
     console.print(table_of(_shown(indicators), repr(agent)))
     for line in (
         "agent: what the policy of each preference gets it; set: if it could choose among the policies of all.",
         "No known front, and so no utility loss: --known can give one." if known is None else "",
+        _beyond(front),
         "No hypervolume: it needs a --reference point." if command.reference is None else "",
         f"Front: {command.path / 'front.csv'}   figures: {command.path / 'figures'}",
     ):
         if line:
             console.print(line, soft_wrap=True)
+
+
+def _beyond(front: pd.DataFrame) -> str:
+    """A known front that is no bound is worth a word; the mean of a few episodes may be lucky."""
+    error = front["std"] / np.sqrt(front.episodes)
+    count = int((front.utility - front.optimal > 3 * error + 1e-6).sum())
+    wrong = "it is not complete, or belongs to another γ"
+    return f"{count} of {len(front)} preferences get more than the known front has: {wrong}." if count else ""
 
 
 def _shown(indicators: pd.DataFrame) -> pd.DataFrame:

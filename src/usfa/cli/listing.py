@@ -16,7 +16,7 @@ __all__ = ["run"]
 
 OTHERS_ENVIRONMENTS = {
     "minecart-v0, …": "ids of MO-Gymnasium (extra mo) and Gymnasium: discrete actions, plain observations, a φ",
-    "module:Class": "your own; usfa check-env says what it lacks",
+    "module:Class": "your own, or module:function, which makes one; usfa check-env says what it lacks",
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -47,7 +48,16 @@ class Output:
 
 
 def parse(command: Any, program: str, words: list[str], default: Any = None) -> Any:
+    _check_repeats(words)
     return tyro.cli(command, prog=f"usfa {program}", args=words, default=default, description=command.__doc__)
+
+
+def _check_repeats(words: list[str]) -> None:
+    """An option that is repeated would count once, silently."""
+    options = [word.partition("=")[0].replace("_", "-") for word in words if word.startswith("--")]
+    for option, count in Counter(options).items():
+        if count > 1:
+            raise InputError(f"{option} was given {count} times; expected it once, with all its values: {option} A B.")
 
 
 def parse_some(command: Any, words: list[str]) -> Any:

@@ -15,9 +15,9 @@ from rich.table import Table
 
 from usfa.cli.terminal import Output, parse, parse_some, print_next, progress_console, table_of
 from usfa.cluster import ClusterConfig, read_account
-from usfa.environments import ENVIRONMENTS, check_trusted
+from usfa.environments import ENVIRONMENTS, check_trusted, similar_environments
 from usfa.environments.room.scale import is_standard_room, read_yardstick
-from usfa.errors import InputError
+from usfa.errors import InputError, unknown_name
 from usfa.evaluation import read_scores, summarise
 from usfa.experiments import PRESETS, TrainConfig, preset, settings_for, train
 from usfa.experiments.library import read_training
@@ -106,7 +106,10 @@ def _configuration(what: str, words: list[str], trust: bool) -> tuple[TrainConfi
         return config, Path(what).resolve().parent.name
     if what in ENVIRONMENTS or re.search(r":|-v\d+$", what):
         where = parse_some(_Where, words)
-        return settings_for(what, where.environment_arguments, where.phi), re.sub(r"[:/]", "-", what)
+        config = settings_for(what, where.environment_arguments, where.phi, progress_console())
+        return config, re.sub(r"[:/]", "-", what)
+    if what not in PRESETS:
+        raise unknown_name("preset or environment", what, [*PRESETS, *similar_environments(what)])
     return preset(what), what
 
 
@@ -143,4 +146,4 @@ def _table_of_means(scores: pd.DataFrame) -> Table:
     known = bool(final.gap.notna().all())
     summary = summarise(final, ["candidates", "task_set"], "gap" if known else "score")
     shown = summary[["candidates", "task_set", "mean", "std", "low", "high", "runs", "tasks"]]
-    return table_of(shown, f"{'mean gap to the optimum' if known else 'mean score'}, 95 % interval")
+    return table_of(shown, f"{'mean gap to the optimum' if known else 'mean undiscounted return'}, 95 % interval")

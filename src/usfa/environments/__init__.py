@@ -8,8 +8,16 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from usfa.environments.batch import Batch, Environment, EnvironmentBatch, Step
-from usfa.environments.registry import ENVIRONMENTS, EnvironmentSource, check_trusted, make, register, source
+from usfa.environments.batch import Batch, Environment, EnvironmentBatch, Step, failing_in
+from usfa.environments.registry import (
+    ENVIRONMENTS,
+    EnvironmentSource,
+    check_trusted,
+    make,
+    register,
+    similar_environments,
+    source,
+)
 from usfa.environments.spaces import ObservationSpec, action_count, feature_count, step_limit
 from usfa.environments.vector_reward import Phi, PhiSource, VectorReward
 
@@ -41,10 +49,12 @@ __all__ = [
     "action_count",
     "check_environment",
     "check_trusted",
+    "failing_in",
     "feature_count",
     "make",
     "one_state_mdp",
     "register",
+    "similar_environments",
     "source",
     "step_limit",
     "trip_mdp",

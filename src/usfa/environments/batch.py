@@ -6,7 +6,8 @@ caller sees every observation once, in order, and knows which of them opens an e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
 import gymnasium as gym
@@ -14,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usfa.environments.spaces import ObservationSpec, action_count, feature_count
-from usfa.errors import InputError
+from usfa.errors import InputError, told
 
-__all__ = ["Batch", "Environment", "EnvironmentBatch", "Step", "is_savable"]
+__all__ = ["Batch", "Environment", "EnvironmentBatch", "Step", "failing_in", "is_savable"]
 
 Environment = gym.Env[Any, Any]
 
@@ -107,7 +108,8 @@ class EnvironmentBatch:
             if self._truncated[index]:
                 self._reset(index)
             else:
-                self._step_one(index, int(action[index]), step)
+                with failing_in("step", self.envs[index]):
+                    self._step_one(index, int(action[index]), step)
         return step
 
     def _step_one(self, index: int, action: int, step: Step) -> None:
@@ -125,8 +127,9 @@ class EnvironmentBatch:
             self._truncated[index] = truncated
 
     def _reset(self, index: int, seed: int | None = None) -> None:
-        observation, info = self.envs[index].reset(seed=seed)
-        self._show(index, observation, info, first=True)
+        with failing_in("reset", self.envs[index]):
+            observation, info = self.envs[index].reset(seed=seed)
+            self._show(index, observation, info, first=True)
         self._truncated[index] = False
         self._episode_phi[index] = 0.0
 
@@ -203,6 +206,20 @@ class EnvironmentBatch:
                 self._reset(index, saved["restart_seed"])  # shows what is there, also if it does not heed seeds
             else:
                 env.set_state(saved)
+
+
+@contextmanager
+def failing_in(method: str, env: Environment) -> Iterator[None]:
+    """Say whose mistake it was: an environment is other people's code."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        name = type(getattr(env, "unwrapped", env)).__name__
+        raise InputError(
+            f"The {method} of the environment {name} failed: {told(error)}; usfa check-env says what is expected of it."
+        ) from error
 
 
 def is_savable(env: Environment) -> bool:

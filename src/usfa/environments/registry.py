@@ -22,7 +22,15 @@ from usfa.environments.importing import import_module
 from usfa.environments.vector_reward import PhiSource, with_phi
 from usfa.errors import InputError, told, unknown_name
 
-__all__ = ["ENVIRONMENTS", "EnvironmentSource", "check_trusted", "make", "register", "source"]
+__all__ = [
+    "ENVIRONMENTS",
+    "EnvironmentSource",
+    "check_trusted",
+    "make",
+    "register",
+    "similar_environments",
+    "source",
+]
 
 
 @dataclass(frozen=True)
@@ -126,7 +134,7 @@ def make(name: str, /, phi: PhiSource = "reward", **arguments: Any) -> Environme
     Args:
         name: one of ours ("trip"), or of yours, see :func:`register`; an id of Gymnasium or MO-Gymnasium
             ("minecart-v0"), if need be with the module that registers it ("own_module:Own-v0"); or a class of your own
-            ("own_module:Own"). Modules are imported.
+            ("own_module:Own") or a function that makes one. Modules are imported.
         phi: where φ comes from: "reward", "info", "module:function" or a function, see :class:`VectorReward`.
         arguments: of the environment.
     """
@@ -148,17 +156,22 @@ def _creator(name: str) -> Callable[..., Environment]:
 
 
 def _unknown(name: str) -> InputError:
-    near = difflib.get_close_matches(name, gym.registry, n=1)
-    typing_error = difflib.get_close_matches(name, near, cutoff=0.85)
+    typing_error = similar_environments(name, cutoff=0.85)
     if re.search(r"-v\d+$", name) and not typing_error and not _has_mo_gymnasium():
         return InputError(
             f"Unknown environment {name!r}: if it is one of MO-Gymnasium, install that with pip install 'usfa[mo]'."
         )
-    return unknown_name("environment", name, [*ENVIRONMENTS, *near])
+    return unknown_name("environment", name, [*ENVIRONMENTS, *similar_environments(name)])
+
+
+def similar_environments(name: str, cutoff: float = 0.6) -> list[str]:
+    """The id of Gymnasium or MO-Gymnasium that is most like a name, or none."""
+    _register_mo_gymnasium(name)
+    return difflib.get_close_matches(name, gym.registry, n=1, cutoff=cutoff)
 
 
 def _from_module(name: str) -> Callable[..., Environment]:
-    """A class "module:Class", or an id that the module registers."""
+    """A class "module:Class", a function that makes environments, or an id that the module registers."""
     module, _, inside = name.partition(":")
     found = import_module(module, f"the environment {name!r}")
     thing = getattr(found, inside, None)
@@ -168,8 +181,10 @@ def _from_module(name: str) -> Callable[..., Environment]:
         raise InputError(f"The module {module!r} has no {inside!r}{hint}.")
     if thing is None:
         return _from_gymnasium(name)
-    if not _is_environment(thing):
-        raise InputError(f"{name!r} is {thing!r}; expected a class derived from gymnasium.Env.")
+    if not _is_environment(thing) and (isinstance(thing, type) or not callable(thing)):
+        raise InputError(
+            f"{name!r} is {thing!r}; expected a class derived from gymnasium.Env, or a function that makes one."
+        )
     created: Callable[..., Environment] = thing
     return created
 
@@ -226,19 +241,26 @@ def _copy(env: Environment) -> Environment:
 def check_trusted(name: str | None, trust: bool, phi: str = "reward") -> None:
     """Refuse to import a module because a file from somebody else names it.
 
-    "module:Env-v0" and "module:Class" import the module, which runs its code. Modules that the user has imported are
-    fine for environments. A function φ is called with whatever comes, so a file may not choose one by itself.
+    "module:Env-v0" and "module:Class" import the module, which runs its code. Classes of environments in modules that
+    the user has imported are fine. A function would be called with arguments of the file, and φ with whatever comes: a
+    file may not choose one by itself.
 
     Args:
         name: of the environment; None if it was not the file that named it.
         trust: whether the file may name anything.
         phi: where φ comes from.
     """
-    module, colon, _ = (name or "").partition(":")
+    module, colon, inside = (name or "").partition(":")
     if colon and not trust and module not in sys.modules:
         raise InputError(
             f"The file names the environment {name!r}, which would import and run the module {module!r}; "
             "import it first or say trust (--trust) if you know it."
+        )
+    thing = getattr(sys.modules.get(module), inside, None) if colon else None
+    if thing is not None and not _is_environment(thing) and not trust:
+        raise InputError(
+            f"The file names the function {name!r} for its environment, which would be run; say trust (--trust) if "
+            "you know it."
         )
     if ":" in phi and not trust:
         raise InputError(

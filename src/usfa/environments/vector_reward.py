@@ -10,6 +10,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from usfa.environments.batch import failing_in
 from usfa.environments.importing import imported
 from usfa.environments.spaces import action_count
 from usfa.errors import InputError, told
@@ -88,11 +89,13 @@ class VectorReward(gym.Wrapper[Any, Any, Any, Any]):
             raise InputError(f"φ(observation, action, next observation) failed: {told(error)}.") from error
 
     def _probe(self) -> int:
-        observation, info = self.env.reset(seed=0)
+        with failing_in("reset", self.env):
+            observation, info = self.env.reset(seed=0)
         self._remember(observation)
         legal = np.flatnonzero(info.get("action_mask", np.ones(action_count(self.env))))
         action = int(legal[0]) if len(legal) else 0
-        observation, *_, info = self.env.step(action)
+        with failing_in("step", self.env):
+            observation, *_, info = self.env.step(action)
         return len(self._features_of(action, observation, info))
 
 

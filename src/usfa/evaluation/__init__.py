@@ -10,6 +10,7 @@ from usfa.evaluation.fronts import (
     front_of,
     known_front,
     known_table,
+    read_known_table,
     reference_point,
 )
 from usfa.evaluation.scores import SCORE_COLUMNS, read_scores, score_table, write_table
@@ -35,6 +36,7 @@ __all__ = [
     "interquartile_mean",
     "known_front",
     "known_table",
+    "read_known_table",
     "read_scores",
     "reference_point",
     "score",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ from rich.console import Console
 
 from usfa.agents import TrainedAgent
 from usfa.environments import Environment, feature_count
-from usfa.errors import InputError
+from usfa.errors import InputError, told
 from usfa.evaluation.episodes import environments_of, episode_batch, playing, vector_returns
 from usfa.evaluation.exact import exact_mdp
 from usfa.functional import (
@@ -28,7 +29,15 @@ from usfa.functional import (
 )
 from usfa.tasks import parse_task, parse_tasks, spread_over_simplex
 
-__all__ = ["environment_front", "front_indicators", "front_of", "known_front", "known_table", "reference_point"]
+__all__ = [
+    "environment_front",
+    "front_indicators",
+    "front_of",
+    "known_front",
+    "known_table",
+    "read_known_table",
+    "reference_point",
+]
 
 Array = NDArray[np.float64]
 PREFERENCES = "simplex:100"
@@ -187,6 +196,18 @@ def known_table(known: ArrayLike) -> pd.DataFrame:
     """A known front as a table: value1 … valueD, and whether a point is in the convex coverage set."""
     values = pareto_front(known)
     return pd.DataFrame({**_columns("value", values), "supported": convex_coverage(values)})
+
+
+def read_known_table(path: Path, features: int) -> Array:
+    """The values [P, D] of a table from :func:`known_table`, or of any CSV with columns value1 … valueD."""
+    try:
+        table = pd.read_csv(path, dtype=str)  # Python reads floats to the bit
+        values = parse_tasks(_vectors(table, "value"), features)
+    except (OSError, ValueError, InputError) as error:
+        raise InputError(
+            f"File {path} is not a known front: {told(error)}; expected a CSV with columns value1 … value{features}."
+        ) from error
+    return values
 
 
 # --- how good it is ---

@@ -8,12 +8,15 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.console import Console
 
 from usfa.environments import Environment, EnvironmentBatch, ObservationSpec, feature_count, source
+from usfa.errors import InputError
 from usfa.evaluation import exact_mdp
 from usfa.experiments.config import EvaluationConfig, TrainConfig
 from usfa.learners import LearnerConfig
 from usfa.networks import MNIH_2015, NetworkConfig
+from usfa.progress import ProgressBar, progress_bar
 
 __all__ = ["settings_for"]
 
@@ -48,7 +51,10 @@ _BYTES_OF_PAST = 2 * 2**30
 
 
 def settings_for(
-    environment: str, arguments: Mapping[str, bool | int | float | str] | None = None, phi: str = "reward"
+    environment: str,
+    arguments: Mapping[str, bool | int | float | str] | None = None,
+    phi: str = "reward",
+    console: Console | None = None,
 ) -> TrainConfig:
     """How to train in any environment for all preferences on the simplex; every setting can be changed.
 
@@ -56,11 +62,15 @@ def settings_for(
         environment: its name, as in :func:`usfa.environments.make`.
         arguments: of the environment.
         phi: where φ comes from, see :class:`usfa.environments.VectorReward`.
+        console: where to show progress, as long as it lasts.
     """
+    if not isinstance(environment, str):  # a configuration is kept as text
+        raise InputError(f"The environment is {environment}; expected a name, which usfa.environments.register gives.")
     env = source(environment, phi=phi, **(arguments or {})).one()
     spec, features = ObservationSpec.of(env.observation_space), feature_count(env)
     learner = replace(_learner(spec), gamma=_discount(env))
-    seen, returns = _random_play(env, learner.gamma)
+    with progress_bar(f"looking at {environment}", RANDOM_STEPS, "steps", console, stays=False) as bar:
+        seen, returns = _random_play(env, learner.gamma, bar)
     network = NetworkConfig(trunk=(128,), head=(128,), scale=_size(returns))
     if spec.is_image:
         network = replace(network, convolutions=_convolutions(min(spec.shape[:2])), normalise=True)
@@ -120,7 +130,7 @@ def _rounded(values: Array) -> tuple[float, ...]:
     return tuple(float(f"{x:.3g}") for x in values)
 
 
-def _random_play(env: Environment, gamma: float) -> tuple[Array, Array]:
+def _random_play(env: Environment, gamma: float, bar: ProgressBar) -> tuple[Array, Array]:
     """Vectors that were seen [steps, ...] (nothing of images) and discounted returns [steps, D], as far as they go.
 
     Closes the environment.
@@ -133,6 +143,7 @@ def _random_play(env: Environment, gamma: float) -> tuple[Array, Array]:
             seen.append(batch.observation[0].astype(np.float64))
         step = batch.step(np.array([rng.choice(np.flatnonzero(batch.legal[0]))]))
         steps.append((step.phi[0].astype(np.float64), 0.0 if step.ended[0] else gamma))
+        bar.advance(1)
     batch.close()
     returns, after = [], np.zeros(batch.features)
     for phi, discount in reversed(steps):

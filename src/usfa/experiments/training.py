@@ -18,7 +18,7 @@ from usfa.cluster import ClusterConfig
 from usfa.cluster.connection import connected
 from usfa.cluster.fleet import RayFleet
 from usfa.cluster.learner import ClusterLearner
-from usfa.environments import Environment, ObservationSpec, action_count, feature_count
+from usfa.environments import Environment, ObservationSpec, action_count, failing_in, feature_count
 from usfa.errors import Diverged, InputError
 from usfa.evaluation import exact_mdp, write_table
 from usfa.experiments.checkpoints import Checkpoints
@@ -85,7 +85,8 @@ def _train(
 def build_agent(config: TrainConfig) -> Agent:
     """The agent for the environment of a configuration; InputError if the training tasks do not fit its φ."""
     env = config.environments.one()
-    _, info = env.reset(seed=0)
+    with failing_in("reset", env):
+        _, info = env.reset(seed=0)
     spec = AgentSpec(
         ObservationSpec.of(env.observation_space), action_count(env), feature_count(env), "action_mask" in info
     )

@@ -22,13 +22,16 @@ from numpy.typing import NDArray
 
 from usfa.figures.style import styled
 
-__all__ = ["all_figures", "front_2d", "front_3d", "parallel_coordinates", "utility_line", "utility_maps"]
+__all__ = ["FIGURES", "all_figures", "front_2d", "front_3d", "parallel_coordinates", "utility_line", "utility_maps"]
 
 Array = NDArray[np.float64]
 
 AGENT, SET, KNOWN, FADED, LOST = "#0072B2", "#56B4E9", "#333333", "#AAAAAA", "#D55E00"
 OBJECTIVES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999", "#000000")
 """Okabe and Ito's palette again, here a hue for each objective."""
+
+FIGURES = ("front", "utility")
+"""What :func:`all_figures` may draw."""
 
 TRIANGLE = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 3**0.5 / 2]])
 """Where the corners of the simplex are drawn."""
@@ -60,16 +63,23 @@ def all_figures(
 
 
 def front_2d(front: pd.DataFrame, known: pd.DataFrame | None, indicators: pd.DataFrame, names: Sequence[str]) -> Figure:
-    """Two objectives: the values that the agent reaches, the region they dominate, and the known front."""
+    """Two objectives: the values that the agent reaches, the region they dominate, and the known front.
+
+    With a reference point the region is the hypervolume.
+    """
+    reference = _reference(indicators)
     with styled():
         figure = Figure(figsize=(5.6, 4.6), layout="constrained")
         axes = figure.subplots()
         _scatter(axes, front, known, (0, 1))
+        if reference is not None:
+            axes.scatter(reference[0], reference[1], s=60, marker="+", color=KNOWN, lw=1.2, label="reference point")
         axes.set(xlabel=names[0], ylabel=names[1], xlim=axes.get_xlim(), ylim=axes.get_ylim())
+        corner = np.array([axes.get_xlim()[0], axes.get_ylim()[0]]) if reference is None else reference
         if known is not None:
-            axes.step(*_stairs(axes, known), where="post", color=KNOWN, lw=0.9, ls="--", zorder=1)
-        x, y = _stairs(axes, front[front.nondominated])
-        axes.fill_between(x, y, axes.get_ylim()[0], step="post", color=AGENT, alpha=0.1, lw=0, zorder=0)
+            axes.step(*_stairs(corner, known), where="post", color=KNOWN, lw=0.9, ls="--", zorder=1)
+        x, y = _stairs(corner, front[front.nondominated])
+        axes.fill_between(x, y, corner[1], step="post", color=AGENT, alpha=0.1, lw=0, zorder=0)
         axes.step(x, y, where="post", color=AGENT, lw=0.9, zorder=1)
         figure.legend(loc="outside upper center", ncols=2)
         _caption(figure, front, indicators)
@@ -167,10 +177,11 @@ def _distinct(front: pd.DataFrame) -> pd.DataFrame:
     return points.assign(share=points.share / len(front))
 
 
-def _stairs(axes: Axes, front: pd.DataFrame) -> tuple[Array, Array]:
-    """The border of what a Pareto front dominates, from the left end of the axes to the lower one."""
+def _stairs(corner: Array, front: pd.DataFrame) -> tuple[Array, Array]:
+    """The border of what a Pareto front dominates, right of and above a corner."""
     values = np.unique(_vectors(front, "value"), axis=0)
-    return np.insert(values[:, 0], 0, axes.get_xlim()[0]), np.append(values[:, 1], axes.get_ylim()[0])
+    values = values[(values >= corner).all(axis=1)]
+    return np.insert(values[:, 0], 0, corner[0]), np.append(values[:, 1], corner[1])
 
 
 # --- utility over the simplex ---
@@ -251,6 +262,12 @@ def _caption(figure: Figure, front: pd.DataFrame, indicators: pd.DataFrame) -> N
         results.append(f"hypervolume {_of(volume.best_of_set, volume.known)} with reference ({point})")
     settings = f"γ = {first.gamma:g}, {len(front)} preferences, {episodes}, C = {first.candidates}"
     figure.supxlabel(f"{settings}\n{', '.join(results).replace('-', '−')}", fontsize=8, color=KNOWN)
+
+
+def _reference(indicators: pd.DataFrame) -> Array | None:
+    """The reference point of the hypervolume, if there is one."""
+    point = indicators.set_index("indicator").reference["hypervolume"]
+    return np.array([float(x) for x in point.split(",")]) if point else None
 
 
 def _of(value: float, known: float) -> str:

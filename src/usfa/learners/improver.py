@@ -25,7 +25,7 @@ from usfa.trajectory import Trajectory
 
 __all__ = ["Improver", "Update"]
 
-LARGEST_LOSS = 1e6  # squared errors of returns; what grows past it does not come back
+LARGEST_LOSS = 1e6  # squared errors of returns of size 1; what grows past it does not come back
 
 
 class Update(NamedTuple):
@@ -149,8 +149,9 @@ class Improver(ABC):
         return torch.from_numpy(values).float().to(self.device)
 
     def _check(self, losses: NDArray[np.float32]) -> None:
+        largest = LARGEST_LOSS * max(1.0, self.agent.network.config.scale) ** 2
         for seed, loss in zip(self.seeds, losses.tolist(), strict=True):
-            if not loss <= LARGEST_LOSS:  # NaN is not either
+            if not loss <= largest:  # NaN is not either
                 raise Diverged(f"The loss of seed {seed} is {loss:g} after {self.updates} updates")
 
     def check_parameters(self) -> None:
