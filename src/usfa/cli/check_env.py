@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from usfa.cli.terminal import parse, print_next
+from usfa.cli.terminal import parse, print_next, progress_console
 from usfa.environments import Finding, check_environment
 from usfa.errors import InputError
 
@@ -56,7 +56,12 @@ class CheckEnv:
 def run(words: list[str]) -> int:
     command = parse(CheckEnv, "check-env", words)
     findings = check_environment(
-        command.environment, command.phi, arguments=command.arguments, steps=command.steps, seed=command.seed
+        command.environment,
+        command.phi,
+        arguments=command.arguments,
+        steps=command.steps,
+        seed=command.seed,
+        console=progress_console(),
     )
     console = Console()
     console.print(_table_of(findings))

@@ -7,6 +7,7 @@ from contextlib import ExitStack, closing
 from typing import Any
 
 import gymnasium as gym
+from rich.console import Console
 
 from usfa.environments.batch import Environment
 from usfa.environments.checking.declared import declared
@@ -16,6 +17,7 @@ from usfa.environments.checking.repeating import independence, resuming, seeding
 from usfa.environments.registry import source
 from usfa.environments.vector_reward import PhiSource, with_phi
 from usfa.errors import InputError
+from usfa.progress import ProgressBar, progress_bar
 
 __all__ = ["check_environment"]
 
@@ -28,6 +30,7 @@ def check_environment(
     arguments: Mapping[str, Any] | None = None,
     steps: int = 1000,
     seed: int = 0,
+    console: Console | None = None,
 ) -> list[Finding]:
     """Act in an environment at random and tell what an agent would stumble over, the worst first.
 
@@ -40,20 +43,24 @@ def check_environment(
         arguments: of the environment.
         steps: how many random steps to look at.
         seed: of the environment and the actions.
+        console: where to show progress, as long as it lasts.
     """
     if steps < 1 or seed < 0:
         raise InputError(f"steps is {steps} and seed {seed}; expected at least 1, and 0 or more.")
-    if isinstance(environment, gym.Env):
-        return collect(_everything(with_phi(environment, phi), None, steps, seed))
-    made = source(environment, phi, **(arguments or {}))
     with ExitStack() as stack:
+        bar = stack.enter_context(progress_bar("random steps", steps, "steps", console, stays=False))
+        if isinstance(environment, gym.Env):
+            return collect(_everything(with_phi(environment, phi), None, steps, seed, bar))
+        made = source(environment, phi, **(arguments or {}))
         env, another = (stack.enter_context(closing(made.one())) for _ in range(2))
-        return collect(_everything(env, another, steps, seed))
+        return collect(_everything(env, another, steps, seed, bar))
 
 
-def _everything(env: Environment, another: Environment | None, steps: int, seed: int) -> Iterator[Finding]:
+def _everything(
+    env: Environment, another: Environment | None, steps: int, seed: int, bar: ProgressBar
+) -> Iterator[Finding]:
     spaces = yield from declared(env)
-    yield from play(env, spaces, steps, seed)
+    yield from play(env, spaces, steps, seed, bar)
     walk = yield from seeding(env, spaces.actions, seed)
     if walk is None:
         return  # what cannot be repeated cannot be compared

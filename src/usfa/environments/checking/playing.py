@@ -14,6 +14,7 @@ from usfa.environments.checking.declared import Declared
 from usfa.environments.checking.findings import Broken, Finding, note, warning
 from usfa.environments.checking.walking import Moment, act, begin, legal_actions, walk
 from usfa.environments.spaces import step_limit
+from usfa.progress import ProgressBar
 
 __all__ = ["play"]
 
@@ -21,11 +22,12 @@ LONG = 10  # steps from which on episodes of one length look like a time limit
 SLOW = 1000  # steps per second
 
 
-def play(env: Environment, declared: Declared, steps: int, seed: int) -> Iterator[Finding]:
+def play(env: Environment, declared: Declared, steps: int, seed: int, bar: ProgressBar) -> Iterator[Finding]:
     """Random legal actions for some steps."""
     seen = _Seen(declared)
     for moment in walk(env, begin(env, seed), declared.actions, np.random.default_rng(seed)):
         yield from seen.look(moment)
+        bar.update(seen.steps)
         if seen.steps == steps:
             break
         if moment.over and len(seen.lengths) == 1:
