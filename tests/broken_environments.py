@@ -63,7 +63,7 @@ class FlatRewardSpace(Good):
         self.reward_space = gym.spaces.Box(-1, 1, ())
 
 
-class DictObservations(Good):
+class NoSuchPart(Good):
     def __init__(self):
         super().__init__()
         self.observation_space = gym.spaces.Dict({"position": gym.spaces.Discrete(5)})

@@ -59,6 +59,25 @@ class Walk(gym.Env):
         return self.position, phi, self.position == 4, self.clock == 7, {}
 
 
+class WalkInParts(Walk):
+    """The same walk, seen as a place and a share of time."""
+
+    def __init__(self):
+        super().__init__()
+        self.observation_space = gym.spaces.Dict({"place": gym.spaces.Discrete(5), "time": gym.spaces.Box(0, 1, (1,))})
+
+    def reset(self, *, seed=None, options=None):
+        place, info = super().reset(seed=seed)
+        return self._parts(place), info
+
+    def step(self, action):
+        place, *rest = super().step(action)
+        return self._parts(place), *rest
+
+    def _parts(self, place):
+        return {"place": place, "time": np.array([self.clock / 7], np.float32)}
+
+
 def short_walk(length):
     return gym.wrappers.TimeLimit(Walk(), length)
 

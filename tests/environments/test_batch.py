@@ -286,10 +286,7 @@ def with_attribute(**attributes):
         ({"reward_space": None}, r"has the reward_space None; expected a Box of shape \[D\]"),
         ({"reward_space": gym.spaces.Box(-1, 1, (2, 2))}, r"expected a Box of shape \[D\], one entry per feature of φ"),
         ({"reward_space": gym.spaces.Discrete(2)}, r"expected a Box of shape \[D\]"),
-        (
-            {"observation_space": gym.spaces.Dict({"x": gym.spaces.Discrete(2)})},
-            r"wrap the environment in gymnasium\.wrappers\.FlattenObservation",
-        ),
+        ({"observation_space": gym.spaces.Text(5)}, r"^Observations of Text.* are not supported; expected Discrete"),
         ({"action_space": gym.spaces.Box(-1, 1, (2,))}, r"has the actions Box.*; expected Discrete from 0\.$"),
         ({"action_space": gym.spaces.Discrete(3, start=1)}, r"expected Discrete from 0\.$"),
     ],

@@ -4,7 +4,6 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from fake_environments import Scripted
 from usfa.environments import ObservationSpec, Room, Trip, action_count, feature_count, make, step_limit
 from usfa.errors import InputError
 from usfa.records import from_json, to_json
@@ -78,38 +77,58 @@ def test_vectors_of_another_size(observation):
         ObservationSpec((3,)).encode(observation)
 
 
-FLATTEN = "wrap the environment in gymnasium.wrappers.FlattenObservation, which makes one vector of them."
-EXPECTED = "expected Discrete, MultiDiscrete, MultiBinary or a Box."
-
-
 @pytest.mark.parametrize(
-    ("space", "cure"),
+    "space",
     [
-        (gym.spaces.Dict({"x": gym.spaces.Discrete(2)}), FLATTEN),
-        (gym.spaces.Tuple([gym.spaces.Discrete(2)]), FLATTEN),
-        (gym.spaces.Text(5), EXPECTED),
-        (gym.spaces.Sequence(gym.spaces.Discrete(2)), EXPECTED),
-        (gym.spaces.Box(0, 1, (0,)), EXPECTED),
+        gym.spaces.Text(5),
+        gym.spaces.Sequence(gym.spaces.Discrete(2)),
+        gym.spaces.Box(0, 1, (0,)),
+        gym.spaces.Dict({}),
+        gym.spaces.Tuple([]),
     ],
 )
-def test_spaces_that_are_not_supported(space, cure):
+def test_spaces_that_are_not_supported(space):
+    expected = "expected Discrete, MultiDiscrete, MultiBinary, a Box, or a Dict or Tuple of them."
     with pytest.raises(InputError) as error:
         ObservationSpec.of(space)
-    assert str(error.value) == f"Observations of {space} are not supported; {cure}"
+    assert str(error.value) == f"Observations of {space} are not supported; {expected}"
 
 
-def test_the_cure_for_dictionaries_works():
-    class Both(Scripted):
-        def __init__(self):
-            super().__init__([[([1, 0], "terminated")]])
-            self.observation_space = gym.spaces.Dict({"a": gym.spaces.Discrete(3), "b": gym.spaces.Box(-9, 9, (2,))})
+BOX = gym.spaces.Box(-9, 9, (2,))
+BOTH = gym.spaces.Dict({"b": gym.spaces.Tuple([BOX, gym.spaces.MultiBinary(1)]), "a": gym.spaces.Discrete(3)})
 
-        def _observation(self):
-            return {"a": 2, "b": np.array([5, 7], np.float32)}
 
-    env = gym.wrappers.FlattenObservation(Both())
-    spec = ObservationSpec.of(env.observation_space)
-    assert spec.encode(env.reset()[0]).tolist() == pytest.approx([-1, -1, 1, 5 / 9, 7 / 9])
+def test_parts_are_put_one_behind_the_other():
+    spec = ObservationSpec.of(BOTH)
+    assert (spec.shape, spec.is_vector) == ((7,), True)
+    assert spec.describe() == "2 parts with 7 entries in all: layers"
+    vector = np.array([4.5, -9], np.float32)
+    encoded = spec.encode({"b": (vector, np.array([1], np.int8)), "a": 2})
+    assert encoded.dtype == np.float32
+    assert encoded.tolist() == [0, 0, 1, 0.5, -1, 0, 1]
+    vector[:] = 0
+    assert encoded[3] == 0.5  # it was copied
+
+
+def test_parts_of_a_batch():
+    batch = {"b": (np.zeros((5, 2)), np.ones((5, 1), np.int8)), "a": np.array([0, 1, 2, 0, 1])}
+    assert ObservationSpec.of(BOTH).encode(batch)[:, :3].argmax(axis=-1).tolist() == [0, 1, 2, 0, 1]
+
+
+def test_tables_in_parts_are_no_amounts():
+    assert not ObservationSpec.of(gym.spaces.Tuple([gym.spaces.Discrete(2), gym.spaces.MultiBinary(3)])).is_vector
+
+
+@pytest.mark.parametrize("observation", [{"a": 1}, 7, None, [1, 2], (1, 2), {"a": 1, "b": 3}])
+def test_observations_without_a_part(observation):
+    with pytest.raises(InputError, match=r"^The observation .* has no part '\w'; expected it\.$"):
+        ObservationSpec.of(BOTH).encode(observation)
+
+
+def test_images_have_no_parts_beside_them():
+    space = gym.spaces.Dict({"view": gym.spaces.Box(0, 255, (8, 8, 3), np.uint8), "fuel": gym.spaces.Discrete(3)})
+    with pytest.raises(InputError, match=r" hold an image and are not supported; expected an image alone, or none\.$"):
+        ObservationSpec.of(space)
 
 
 def test_images_stay_bytes():
@@ -269,6 +288,7 @@ def test_a_spec_says_which_trunk_it_gets(space, sentence):
         gym.spaces.Box(-1, 1, ()),
         gym.spaces.Box(-1, 1, (3, 4)),
         gym.spaces.Box(0, 255, (3, 84, 84), np.uint8),
+        BOTH,
     ],
 )
 def test_specs_are_saved_and_loaded(space):

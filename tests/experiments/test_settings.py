@@ -10,7 +10,7 @@ import torch
 
 import broken_environments
 import usfa
-from fake_environments import Walk
+from fake_environments import Walk, WalkInParts
 from usfa.environments import check_environment, register, source
 from usfa.errors import InputError
 from usfa.evaluation import environment_front
@@ -103,6 +103,19 @@ def test_images_get_convolutions_of_their_size_and_normalisation(side):
     assert config.network.normalise
     assert agent.spec.observation.describe() == f"image {side}×{side}×3: convolutions"
     assert sum(x.numel() for x in agent.initial_parameters(torch.Generator()).values()) < 2_000_000
+
+
+def test_observations_in_parts_are_trained_on_saved_and_acted_on(tmp_path):
+    config = settings_for("fake_environments:WalkInParts")
+    assert len(config.network.centre) == 6  # five places and the time
+    learner = replace(config.learner, budget=2_000)
+    evaluation = replace(config.evaluation, snapshots=1, episodes=1)
+    run = usfa.train(replace(config, learner=learner, evaluation=evaluation), tmp_path / "run")
+    policy = usfa.load(run.path).policy([0.5, 0.5])
+    observation, _ = WalkInParts().reset(seed=0)
+    assert policy(observation) in (0, 1)
+    with pytest.raises(InputError, match=r"has no part 'place'; expected it\.$"):
+        policy(observation["time"])
 
 
 def test_a_finite_mdp_brings_its_discount():

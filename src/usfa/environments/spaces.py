@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -27,6 +28,7 @@ class ObservationSpec:
     | of whole numbers with few values       | each; else one-hot per entry, [sum of counts]              |
     | Box of bytes 0..255 with 2 to 4 axes   | image [H, W, C]; see :meth:`_image`                        |
     | any other Box                          | float32, flattened, [F]; bounded entries scaled to -1..1   |
+    | Dict, Tuple without images             | their parts one behind the other, [F]                      |
 
     It is saved with every agent, so that a loaded agent reads observations as the trained one did.
     """
@@ -40,6 +42,7 @@ class ObservationSpec:
     joint: bool = False  # every combination of them has a place of its own
     centre: tuple[float, ...] = ()  # of the bounds of each entry of a vector, which is scaled to -1..1
     reach: tuple[float, ...] = ()  # from the centre to the bounds
+    parts: tuple[tuple[str, ObservationSpec], ...] = ()  # of a Dict by their keys, of a Tuple by their numbers
 
     @classmethod
     def of(cls, space: gym.Space[Any]) -> ObservationSpec:
@@ -57,14 +60,23 @@ class ObservationSpec:
                 return cls._entries(space.shape, space.high.astype(np.int64) - space.low + 1, space.low)
             case gym.spaces.Box() if math.prod(space.shape):
                 return cls._vector(space)
-            case gym.spaces.Dict() | gym.spaces.Tuple():
-                raise InputError(
-                    f"Observations of {space} are not supported; wrap the environment in "
-                    "gymnasium.wrappers.FlattenObservation, which makes one vector of them."
-                )
+            case gym.spaces.Dict() if space.spaces:
+                return cls._joined(space, space.spaces)
+            case gym.spaces.Tuple() if space.spaces:
+                return cls._joined(space, dict(enumerate(space.spaces)))
         raise InputError(
-            f"Observations of {space} are not supported; expected Discrete, MultiDiscrete, MultiBinary or a Box."
+            f"Observations of {space} are not supported; expected Discrete, MultiDiscrete, MultiBinary, a Box, or a "
+            "Dict or Tuple of them."
         )
+
+    @classmethod
+    def _joined(cls, space: gym.Space[Any], spaces: Mapping[Any, gym.Space[Any]]) -> ObservationSpec:
+        parts = tuple((str(key), cls.of(part)) for key, part in spaces.items())
+        if any(part.is_image for _, part in parts):
+            raise InputError(
+                f"Observations of {space} hold an image and are not supported; expected an image alone, or none."
+            )
+        return cls((sum(part.shape[0] for _, part in parts),), parts=parts)
 
     @classmethod
     def _entries(cls, shape: tuple[int, ...], counts: NDArray[Any], starts: NDArray[Any]) -> ObservationSpec:
@@ -105,7 +117,9 @@ class ObservationSpec:
 
     @property
     def is_vector(self) -> bool:
-        """Amounts, neither an image nor one-hot."""
+        """Amounts, neither an image nor one-hot; or both beside each other."""
+        if self.parts:
+            return any(part.is_vector for _, part in self.parts)
         return not (self.is_image or self.states or self.counts)
 
     @property
@@ -118,6 +132,8 @@ class ObservationSpec:
         given = f", given as {_times(self.given)}" if self.given else ""
         if self.is_image:
             return f"image {_times(self.shape)}{given}: convolutions"
+        if self.parts:
+            return f"{len(self.parts)} parts with {self.shape[0]} entries in all: layers"
         if self.states:
             return f"table of {self.states} states: one-hot"
         if self.joint:
@@ -129,6 +145,8 @@ class ObservationSpec:
 
     def encode(self, observation: object) -> NDArray[Any]:
         """One observation or a batch of them: [..., *shape], always a copy."""
+        if self.parts:
+            return np.concatenate([part.encode(_part_of(observation, key)) for key, part in self.parts], axis=-1)
         values = np.asarray(observation)
         if self.states:
             return _one_hot(values[..., None], (self.states,), (self.start,))
@@ -160,6 +178,14 @@ class ObservationSpec:
         elif self.given is not None and len(self.given) == 4:
             values = np.moveaxis(values, -4, -2)
         return np.array(values.reshape(*batch, *self.shape), order="C")
+
+
+def _part_of(observation: Any, key: str) -> object:
+    """One of the parts of a Dict or Tuple."""
+    try:
+        return observation[int(key)] if isinstance(observation, tuple | list) else observation[key]
+    except (TypeError, LookupError, ValueError):
+        raise InputError(f"The observation {observation} has no part {key!r}; expected it.") from None
 
 
 _BOUNDLESS = 1e6  # bounds from here on say nothing about the size of what is seen

@@ -117,6 +117,10 @@ def changed_later(name: str, returned: Any, copy: Any) -> Iterator[Finding]:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Equal in every entry; NaN is NaN."""
+    """Equal in every entry, and in every part of a dict or tuple; NaN is NaN."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return len(one) == len(other) and all(map(same, one, other))
     a, b = np.asarray(one), np.asarray(other)
     return np.array_equal(a, b, equal_nan=a.dtype.kind == "f" and b.dtype.kind == "f")
