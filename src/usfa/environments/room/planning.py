@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,36 @@ _HOLD = 3  # an action is tried for one decision and for this many
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+class _Knowledge(NamedTuple):
+    """What holds in every room."""
+
+    world: World
+    plan: Plan
+    paths: Paths
+    times: Floats
+    discount: float
+
+
+class _Scene(NamedTuple):
+    """One room at the moment of a decision."""
+
+    room: int
+    values: Floats  # [K]     what each object is worth
+    start: Floats  # [3]     x, y, heading
+    obstacles: Floats  # [O, 2]  what is not to be touched
+    hindered: bool  # by obstacles, or by walls inside
+
+
+class _Future(NamedTuple):
+    """What is thought through: a pose, what was collected on the way there, and what then follows."""
+
+    pose: Floats  # [3]
+    taken: Flags  # [K]
+    arrival: Floats  # [C, 3]  see :func:`_arrivals`
+    after: Floats  # [C]     see :func:`_continue`
 
 
 @compiled(inner=True)
@@ -40,69 +71,54 @@ def _leg(
 
 @compiled(inner=True)
 def _continue(
-    times: Floats,
-    between: Floats,
-    objects: Floats,
-    values: Floats,
-    candidates: Integers,
-    directions: Floats,
-    taken: NDArray[np.bool_],
-    reach: float,
-    discount: float,
-    after: Floats,
+    known: _Knowledge, scene: _Scene, chosen: Integers, directions: Floats, taken: Flags, after: Floats
 ) -> None:
     """after[a]: the best that the next two targets add once a is collected, max over b, c of w_b γ^t + w_c γ^t'."""
-    for a in range(len(candidates)):
+    times, discount, reach, values = known.times, known.discount, known.plan.reach, scene.values
+    between, objects = known.paths.between[scene.room], known.world.objects[scene.room]
+    for a in range(len(chosen)):
         after[a] = 0.0
-        for b in range(len(candidates)):
-            if a == b or taken[candidates[b]] or taken[candidates[a]]:
+        for b in range(len(chosen)):
+            if a == b or taken[chosen[b]] or taken[chosen[a]]:
                 continue
             time, ux, uy = _leg(
-                times, between, objects, candidates[a], candidates[b], directions[a, 0], directions[a, 1], reach
+                times, between, objects, chosen[a], chosen[b], directions[a, 0], directions[a, 1], reach
             )
             then = 0.0
-            for c in range(len(candidates)):
-                if c != a and c != b and not taken[candidates[c]]:
-                    more, _, _ = _leg(times, between, objects, candidates[b], candidates[c], ux, uy, reach)
-                    then = max(then, values[candidates[c]] * discount**more)
-            after[a] = max(after[a], discount**time * (values[candidates[b]] + then))
+            for c in range(len(chosen)):
+                if c != a and c != b and not taken[chosen[c]]:
+                    more, _, _ = _leg(times, between, objects, chosen[b], chosen[c], ux, uy, reach)
+                    then = max(then, values[chosen[c]] * discount**more)
+            after[a] = max(after[a], discount**time * (values[chosen[b]] + then))
 
 
 @compiled(inner=True)
-def _refresh(world: World, plan: Plan, paths: Paths, room: int, values: Floats, obstacles: Floats) -> None:
+def _refresh(known: _Knowledge, scene: _Scene) -> None:
     """Distances around the obstacles, found again after an object has moved."""
-    field, objects, between = paths.fields[room], world.objects[room], paths.between[room]
-    keep = plan.reach + _MARGIN
+    paths, values, obstacles, reach = known.paths, scene.values, scene.obstacles, known.plan.reach
+    field, between, objects = paths.fields[scene.room], paths.between[scene.room], known.world.objects[scene.room]
+    keep = reach + _MARGIN
     for target in range(len(values)):
-        if values[target] <= 0 or not world.alive[room, target]:
+        if values[target] <= 0 or not known.world.alive[scene.room, target]:
             continue
         x, y = objects[target, 0], objects[target, 1]
-        fill_field(field[target], paths.open_cells, obstacles, keep, plan.reach, paths.spacing, x, y)
+        fill_field(field[target], paths.open_cells, obstacles, keep, reach, paths.spacing, x, y)
         for source in range(len(values)):
             between[source, target] = 0.0
             if values[source] > 0 and source != target:
                 from_x, from_y = objects[source, 0], objects[source, 1]
                 length, _, _ = approach(
-                    field[target], paths.open_cells, obstacles, keep, plan.reach, paths.spacing, from_x, from_y, x, y
+                    field[target], paths.open_cells, obstacles, keep, reach, paths.spacing, from_x, from_y, x, y
                 )
                 between[source, target] = length
 
 
 @compiled(inner=True)
-def _try(
-    world: World,
-    plan: Plan,
-    room: int,
-    action: int,
-    hold: int,
-    values: Floats,
-    discount: float,
-    pose: Floats,
-    taken: NDArray[np.bool_],
-) -> tuple[float, bool]:
+def _try(known: _Knowledge, scene: _Scene, action: int, hold: int, pose: Floats, taken: Flags) -> tuple[float, bool]:
     """What an action brings when it is held, by the room's own rules; pose and taken are changed."""
+    plan, values, reach = known.plan, scene.values, known.plan.reach
+    objects, alive = known.world.objects[scene.room], known.world.alive[scene.room]
     forward, right, turn = plan.moves[action, 0], plan.moves[action, 1], plan.moves[action, 2]
-    objects, alive, reach = world.objects, world.alive, plan.reach
     gain, took = 0.0, False
     for frame in range(hold * SUBSTEPS):
         pose[2] += turn
@@ -113,11 +129,11 @@ def _try(
         x, y = walk(plan.walls, plan.cell, plan.radius, pose[0], pose[1], dx, dy)
         pose[0], pose[1] = x, y
         for index in range(len(values)):
-            if values[index] == 0 or taken[index] or not alive[room, index]:
+            if values[index] == 0 or taken[index] or not alive[index]:
                 continue
-            ox, oy = objects[room, index, 0] - x, objects[room, index, 1] - y
+            ox, oy = objects[index, 0] - x, objects[index, 1] - y
             if ox * ox + oy * oy <= reach * reach:
-                gain += values[index] * discount ** ((frame + 1) / SUBSTEPS)
+                gain += values[index] * known.discount ** ((frame + 1) / SUBSTEPS)
                 taken[index] = True
                 took = True
     return gain, took
@@ -139,41 +155,41 @@ def _changed(world: World, paths: Paths, room: int, task: Floats) -> bool:
 
 
 @compiled(inner=True)
-def _arrivals(
-    world: World,
-    plan: Plan,
-    paths: Paths,
-    times: Floats,
-    room: int,
-    pose: Floats,
-    obstacles: Floats,
-    hindered: bool,
-    chosen: Integers,
-    arrival: Floats,
-) -> None:
+def _sort(
+    known: _Knowledge, room: int, task: Floats, values: Floats, wanted: Integers, harmful: Floats
+) -> tuple[int, int]:
+    """What each object is worth, which are wanted, and where the harmful ones are; returns how many there are."""
+    targets, dangers = 0, 0
+    for index in range(len(values)):
+        values[index] = task[known.plan.types[index]] if known.world.alive[room, index] else 0.0
+        if values[index] > 0 and not known.paths.given_up[room, index]:
+            wanted[targets] = index
+            targets += 1
+        elif values[index] < 0:
+            harmful[dangers] = known.world.objects[room, index]
+            dangers += 1
+    return targets, dangers
+
+
+@compiled(inner=True)
+def _arrivals(known: _Knowledge, scene: _Scene, pose: Floats, chosen: Integers, arrival: Floats) -> None:
     """arrival[a] = when the target chosen[a] is collected at the soonest, and the direction in which one sets out."""
-    cos, sin = math.cos(pose[2]), math.sin(pose[2])
+    paths, reach, cos, sin = known.paths, known.plan.reach, math.cos(pose[2]), math.sin(pose[2])
+    field, objects = paths.fields[scene.room], known.world.objects[scene.room]
+    x, y = pose[0], pose[1]
     for a in range(len(chosen)):
-        to_x, to_y = world.objects[room, chosen[a], 0], world.objects[room, chosen[a], 1]
-        length, ux, uy = math.hypot(to_x - pose[0], to_y - pose[1]), 0.0, 0.0
-        if hindered:
+        to_x, to_y = objects[chosen[a], 0], objects[chosen[a], 1]
+        length, ux, uy = math.hypot(to_x - x, to_y - y), 0.0, 0.0
+        if scene.hindered:
+            around, keep = field[chosen[a]], reach + _MARGIN
             length, ux, uy = approach(
-                paths.fields[room, chosen[a]],
-                paths.open_cells,
-                obstacles,
-                plan.reach + _MARGIN,
-                plan.reach,
-                paths.spacing,
-                pose[0],
-                pose[1],
-                to_x,
-                to_y,
+                around, paths.open_cells, scene.obstacles, keep, reach, paths.spacing, x, y, to_x, to_y
             )
         elif length > 0:
-            ux, uy = (to_x - pose[0]) / length, (to_y - pose[1]) / length
+            ux, uy = (to_x - x) / length, (to_y - y) / length
         arrival[a, 0] = NEVER
         if length < NEVER:
-            arrival[a, 0] = time_to(times, length * (ux * cos + uy * sin), length * (uy * cos - ux * sin))
+            arrival[a, 0] = time_to(known.times, length * (ux * cos + uy * sin), length * (uy * cos - ux * sin))
         arrival[a, 1], arrival[a, 2] = ux, uy
 
 
@@ -192,14 +208,77 @@ def _rank(chosen: Integers, arrival: Floats, values: Floats, discount: float, fe
 
 
 @compiled(inner=True)
-def _crowded(pose: Floats, obstacles: Floats, objects: Floats, chosen: Integers) -> bool:
+def _grow_impatient(paths: Paths, room: int, fresh: bool, wanted: Integers, arrivals: Floats) -> None:
+    """A target that takes too long is given up."""
+    paths.patience[room] -= 1
+    if fresh:
+        paths.patience[room] = 2 * arrivals[0, 0] + _GRACE
+    elif paths.patience[room] < 0:
+        paths.given_up[room, wanted[0]] = True
+        paths.patience[room] = _GRACE + 2 * (arrivals[1, 0] if len(wanted) > 1 else 0.0)
+
+
+@compiled(inner=True)
+def _is_crowded(known: _Knowledge, scene: _Scene, chosen: Integers) -> bool:
     """Whether an obstacle and a target are both so near that single actions do not show the way."""
+    start, obstacles, objects = scene.start, scene.obstacles, known.world.objects[scene.room]
     for index in range(len(obstacles)):
-        if math.hypot(obstacles[index, 0] - pose[0], obstacles[index, 1] - pose[1]) < _NEARBY:
+        if math.hypot(obstacles[index, 0] - start[0], obstacles[index, 1] - start[1]) < _NEARBY:
             for a in range(len(chosen)):
-                if math.hypot(objects[chosen[a], 0] - pose[0], objects[chosen[a], 1] - pose[1]) < _NEARBY:
+                if math.hypot(objects[chosen[a], 0] - start[0], objects[chosen[a], 1] - start[1]) < _NEARBY:
                     return True
     return False
+
+
+@compiled(inner=True)
+def _worth(
+    known: _Knowledge, scene: _Scene, chosen: Integers, after: Floats, first: int, second: int, future: _Future
+) -> float:
+    """What a plan brings: an action that is held once or longer, perhaps a second one, and the best targets then.
+
+    Args:
+        known: of all rooms.
+        scene: the room.
+        chosen: the targets that are ordered.
+        after: what follows each of them as things are.
+        first: an action that is held once, or beyond the number of actions one that is held longer.
+        second: the same, or -1.
+        future: filled on the way.
+    """
+    moves, discount = known.plan.moves.shape[0], known.discount
+    hold = 1 if first < moves else _HOLD
+    future.pose[:] = scene.start
+    future.taken[:] = False
+    gain, took = _try(known, scene, first % moves, hold, future.pose, future.taken)
+    if second >= 0:
+        longer = 1 if second < moves else _HOLD
+        more, again = _try(known, scene, second % moves, longer, future.pose, future.taken)
+        gain, took, hold = gain + discount**hold * more, took or again, hold + longer
+    _arrivals(known, scene, future.pose, chosen, future.arrival)
+    then = after
+    if took:
+        _continue(known, scene, chosen, future.arrival[: len(chosen), 1:], future.taken, future.after)
+        then = future.after
+    best = 0.0
+    for a in range(len(chosen)):
+        if not future.taken[chosen[a]]:
+            best = max(best, discount ** future.arrival[a, 0] * (scene.values[chosen[a]] + then[a]))
+    return gain + discount**hold * best
+
+
+@compiled(inner=True)
+def _best_action(known: _Knowledge, scene: _Scene, chosen: Integers, after: Floats, future: _Future) -> int:
+    """The first action of the best plan; where it is hard, plans have a second one."""
+    held = 2 * known.plan.moves.shape[0]  # every action once or longer
+    hard = scene.hindered and known.paths.patience[scene.room] < _GRACE
+    seconds = held if hard or _is_crowded(known, scene, chosen) else 0
+    action, highest = 0, -1e9
+    for number in range(held * (1 + seconds)):
+        first, second = number % held, number // held - 1
+        total = _worth(known, scene, chosen, after, first, second, future)
+        if total > highest + 1e-12:
+            action, highest = first % known.plan.moves.shape[0], total
+    return action
 
 
 @compiled()
@@ -207,72 +286,27 @@ def choose(
     world: World, plan: Plan, tasks: Floats, times: Floats, paths: Paths, discount: float, actions: Integers
 ) -> None:
     """The oracle's action in every room where something is to be gained; elsewhere `actions` stays as it is."""
-    count, moves = world.objects.shape[1], plan.moves.shape[0]
-    values, pose, start, taken = np.zeros(count), np.zeros(3), np.zeros(3), np.zeros(count, np.bool_)
-    everything, arrivals = np.zeros(count, np.int64), np.zeros((count, 3))
-    arrival, after, other = np.zeros((_CANDIDATES, 3)), np.zeros(_CANDIDATES), np.zeros(_CANDIDATES)
-    harmful = np.zeros((count, 2))
+    known, count = _Knowledge(world, plan, paths, times, discount), world.objects.shape[1]
+    values, start, harmful, nothing = np.zeros(count), np.zeros(3), np.zeros((count, 2)), np.zeros(count, np.bool_)
+    wanted, arrivals, after = np.zeros(count, np.int64), np.zeros((count, 3)), np.zeros(_CANDIDATES)
+    future = _Future(np.zeros(3), np.zeros(count, np.bool_), np.zeros((_CANDIDATES, 3)), np.zeros(_CANDIDATES))
     for room in range(len(actions)):
-        if _changed(world, paths, room, tasks[room]):
-            fresh = True
+        fresh = _changed(world, paths, room, tasks[room])
+        if fresh:
             paths.given_up[room] = False
-        else:
-            fresh = False
-        targets, dangers = 0, 0
-        for index in range(count):
-            values[index] = tasks[room, plan.types[index]] if world.alive[room, index] else 0.0
-            if values[index] > 0 and not paths.given_up[room, index]:
-                everything[targets] = index
-                targets += 1
-            elif values[index] < 0:
-                harmful[dangers, 0], harmful[dangers, 1] = world.objects[room, index, 0], world.objects[room, index, 1]
-                dangers += 1
+        targets, dangers = _sort(known, room, tasks[room], values, wanted, harmful)
         if targets == 0:
             paths.given_up[room] = False
             continue
-        obstacles, hindered = harmful[:dangers], dangers > 0 or plan.walls.shape[0] > 1
+        start[:] = world.pose[room]
+        scene = _Scene(room, values, start, harmful[:dangers], dangers > 0 or plan.walls.shape[0] > 1)
         if fresh:
             paths.between[room] = 0.0
-            if hindered:
-                _refresh(world, plan, paths, room, values, obstacles)
-        start[0], start[1], start[2] = world.pose[room, 0], world.pose[room, 1], world.pose[room, 2]
-        _arrivals(world, plan, paths, times, room, start, obstacles, hindered, everything[:targets], arrivals)
+            if scene.hindered:
+                _refresh(known, scene)
         few = min(targets, _CANDIDATES)
-        _rank(everything[:targets], arrivals[:targets], values, discount, few)
-        paths.patience[room] -= 1
-        if fresh:
-            paths.patience[room] = 2 * arrivals[0, 0] + _GRACE
-        elif paths.patience[room] < 0:
-            paths.given_up[room, everything[0]] = True
-            paths.patience[room] = _GRACE + 2 * (arrivals[1, 0] if targets > 1 else 0.0)
-        chosen, between, objects = everything[:few], paths.between[room], world.objects[room]
-        taken[:] = False
-        _continue(times, between, objects, values, chosen, arrivals[:few, 1:], taken, plan.reach, discount, after)
-        highest = -1e9
-        hard = _crowded(start, obstacles, objects, chosen) or (hindered and paths.patience[room] < _GRACE)
-        plans = moves * 2 * (1 + (moves * 2 if hard else 0))
-        for number in range(plans):
-            # A plan is an action held once or longer, and, where it is hard, a second one.
-            first, second = number % (2 * moves), number // (2 * moves) - 1
-            hold = 1 if first < moves else _HOLD
-            pose[0], pose[1], pose[2] = start[0], start[1], start[2]
-            taken[:] = False
-            gain, took = _try(world, plan, room, first % moves, hold, values, discount, pose, taken)
-            if second >= 0:
-                longer = 1 if second < moves else _HOLD
-                more, again = _try(world, plan, room, second % moves, longer, values, discount, pose, taken)
-                gain, took, hold = gain + discount**hold * more, took or again, hold + longer
-            _arrivals(world, plan, paths, times, room, pose, obstacles, hindered, chosen, arrival)
-            then = after
-            if took:
-                _continue(
-                    times, between, objects, values, chosen, arrival[:few, 1:], taken, plan.reach, discount, other
-                )
-                then = other
-            future = 0.0
-            for a in range(few):
-                if not taken[chosen[a]]:
-                    future = max(future, discount ** arrival[a, 0] * (values[chosen[a]] + then[a]))
-            total = gain + discount**hold * future
-            if total > highest + 1e-12:
-                highest, actions[room] = total, first % moves
+        _arrivals(known, scene, start, wanted[:targets], arrivals)
+        _rank(wanted[:targets], arrivals[:targets], values, discount, few)
+        _grow_impatient(paths, room, fresh, wanted[:targets], arrivals)
+        _continue(known, scene, wanted[:few], arrivals[:few, 1:], nothing, after)
+        actions[room] = _best_action(known, scene, wanted[:few], after, future)
