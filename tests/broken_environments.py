@@ -153,6 +153,37 @@ class ObservationChangedLater(Good):
         return self.kept
 
 
+class _Parts(Good):
+    """Place and time as parts."""
+
+    def __init__(self):
+        super().__init__()
+        self.observation_space = gym.spaces.Dict({"place": gym.spaces.Discrete(5), "time": gym.spaces.Box(0, 12, (1,))})
+
+    def _observation(self):
+        return {"place": self.position, "time": np.array([self.clock], np.float32)}
+
+
+class PartChangedLater(_Parts):
+    def __init__(self):
+        super().__init__()
+        self.kept = np.zeros(1, np.float32)
+
+    def _observation(self):
+        self.kept[:] = self.clock
+        return {"place": self.position, "time": self.kept}
+
+
+class PartOutside(_Parts):
+    def _observation(self):
+        return {"place": self.position, "time": np.array([self.clock + 7], np.float32)}
+
+
+class PartInAnArray(_Parts):
+    def _observation(self):
+        return {**super()._observation(), "place": np.array([self.position])}
+
+
 class DoubleObservation(Good):
     def _observation(self):
         return super()._observation().astype(np.float64)

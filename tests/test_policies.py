@@ -144,7 +144,7 @@ def test_bad_samplers_are_refused(text):
     [
         (Simplex(), [7, 3], [0.7, 0.3]),
         (Simplex(), [0.02, 0.02], [0.5, 0.5]),
-        (Simplex(), [3, -1], [0.75, -0.25]),  # not on the simplex at any length, and not far from it
+        (Simplex(), [3, -1], [3, -1]),  # not on the simplex at any length
         (Simplex(), [0, 0], [0, 0]),
         (WithTask(Simplex()), [7, 3], [0.7, 0.3]),
         (Ball(2.0), [6, 8], [1.2, 1.6]),
@@ -171,6 +171,8 @@ def test_candidates_by_name_have_a_length_that_is_learned():
     w, long = np.array([7.0, 3.0]), 2 * np.eye(2)
     for name, z in {"task": [[0.7, 0.3]], "train": np.eye(2), "train+task": [[1, 0], [0, 1], [0.7, 0.3]]}.items():
         np.testing.assert_allclose(candidate_set(name, w, long, Simplex(), np.random.default_rng(0)), z)
+    (first, *_) = candidate_set("sample:3", w, long, WithTask(Simplex()), np.random.default_rng(0))
+    np.testing.assert_allclose(first, [0.7, 0.3])
     given = candidate_set("7,3", w, long, Simplex(), np.random.default_rng(0))
     assert given.tolist() == [[7, 3]]  # who gives vectors means them
 

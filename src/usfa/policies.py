@@ -145,15 +145,16 @@ def policy_of(w: Array, sampler: PolicySampler) -> Array:
     """The policy z that stands for each task w [..., D]: w itself, at a length that is learned.
 
     The best policy of a task does not depend on the length of w, but a network does on that of z. Where D_z bounds
-    the length whatever the task, a longer w (or any other, on the simplex) would be a z that was never learned.
+    the length whatever the task, a longer w (or any other, on the simplex) would be a z that was never learned. A w
+    with negative entries is not on the simplex at any length, and stays.
     """
     match sampler:
         case WithTask(others):
             return policy_of(w, others)
         case Simplex():
-            length = abs(w).sum(axis=-1, keepdims=True)
-            length[(length == 0) | np.isclose(length, 1)] = 1  # who is there already stays so to the bit
-            return w / length
+            length = w.sum(axis=-1, keepdims=True)
+            stays = (w < 0).any(axis=-1, keepdims=True) | (length == 0) | np.isclose(length, 1)  # to the bit
+            return w / np.where(stays, 1.0, length)
         case Ball(radius):
             return w / np.maximum(np.linalg.norm(w, axis=-1, keepdims=True) / radius, 1)
     return w
@@ -196,7 +197,7 @@ def candidate_set(
     if candidates == "train+task":
         return np.concatenate([_broadcast(trained, w), own], axis=-2)
     if candidates.startswith("sample:"):
-        return sampler.sample(w, _sample_size(candidates), rng)
+        return sampler.sample(policy_of(w, sampler), _sample_size(candidates), rng)
     if any(character.isdigit() for character in candidates) and not candidates[:1].isalpha():
         return _broadcast(_explicit(parse_tasks(candidates, w.shape[-1]), w.shape[-1]), w)
     raise unknown_name("candidate set", candidates, CANDIDATE_SETS)

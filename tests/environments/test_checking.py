@@ -13,7 +13,7 @@ from usfa.errors import InputError
 FAULTS = {
     broken.NoRewardSpace: ("error", "reward-space", "set self.reward_space = gymnasium.spaces.Box(low, high, (D,))"),
     broken.FlatRewardSpace: ("error", "reward-space", "reward_space is Box(-1.0, 1.0, (), float32): set"),
-    broken.NoSuchPart: ("error", "observation", "has no part 'position'; expected it, as observation_space says"),
+    broken.NoSuchPart: ("error", "observation", "is of ndarray; expected parts, of which 'position' is one, as obser"),
     broken.NoObservationSpace: ("error", "observation-space", "set it to a space of gymnasium.spaces"),
     broken.ContinuousActions: ("error", "action-space", "choose some actions and number them"),
     broken.NoActionSpace: ("error", "action-space", "set it to gymnasium.spaces.Discrete(A)"),
@@ -40,6 +40,9 @@ FAULTS = {
     broken.ObservationOutside: ("warning", "observation-bounds", "outside of 0 to 12 of its space: widen the space"),
     broken.ObservationNotFinite: ("error", "observation-finite", "NaN or infinity: find where it comes from"),
     broken.ObservationChangedLater: ("warning", "observation-copy", "return a copy, observation.copy()"),
+    broken.PartChangedLater: ("warning", "observation-copy", "return a copy, observation.copy()"),
+    broken.PartOutside: ("warning", "observation-bounds", "outside of 0 to 12 of its space: widen the space"),
+    broken.PartInAnArray: ("error", "observation", "The observation has shape (1,); expected (), as observation_space"),
     broken.DoubleObservation: ("note", "observation-type", "Observations are of float64, their space of float32"),
     broken.LargeObservation: ("note", "observation-scale", "networks learn best from numbers about 1"),
     broken.ShortPhi: ("error", "phi", "reward_space has the shape (2,): return φ with 2 numbers, or correct"),

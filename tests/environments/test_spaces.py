@@ -101,6 +101,7 @@ BOTH = gym.spaces.Dict({"b": gym.spaces.Tuple([BOX, gym.spaces.MultiBinary(1)]),
 def test_parts_are_put_one_behind_the_other():
     spec = ObservationSpec.of(BOTH)
     assert (spec.shape, spec.is_vector) == ((7,), True)
+    assert spec.amounts.tolist() == [False, False, False, True, True, False, False]
     assert spec.describe() == "2 parts with 7 entries in all: layers"
     vector = np.array([4.5, -9], np.float32)
     encoded = spec.encode({"b": (vector, np.array([1], np.int8)), "a": 2})
@@ -119,10 +120,37 @@ def test_tables_in_parts_are_no_amounts():
     assert not ObservationSpec.of(gym.spaces.Tuple([gym.spaces.Discrete(2), gym.spaces.MultiBinary(3)])).is_vector
 
 
-@pytest.mark.parametrize("observation", [{"a": 1}, 7, None, [1, 2], (1, 2), {"a": 1, "b": 3}])
-def test_observations_without_a_part(observation):
-    with pytest.raises(InputError, match=r"^The observation .* has no part '\w'; expected it\.$"):
-        ObservationSpec.of(BOTH).encode(observation)
+@pytest.mark.parametrize(
+    ("observation", "sentence"),
+    [
+        ({"a": 1}, "The observation has 1 parts and none is 'b'; expected one that is."),
+        (np.zeros((200, 2)), "The observation is of ndarray; expected parts, of which 'a' is one."),
+        (None, "The observation is of NoneType; expected parts, of which 'a' is one."),
+        ((1, 2), "The observation has 2 parts and none is 'a'; expected one that is."),
+        ({"a": 1, "b": 3}, "The observation is of int; expected parts, of which '0' is one."),
+        # A list of observations is not a batch of parts: it would be read by columns.
+        ([{"a": 1}, {"a": 2}], "The observation is of list; expected parts, of which 'a' is one."),
+        ({"a": 1, "b": (np.zeros(2),)}, "The observation has 1 parts and none is '1'; expected one that is."),
+    ],
+)
+def test_observations_without_a_part(observation, sentence):
+    for encode in (ObservationSpec.of(BOTH).encode, ObservationSpec.of(BOTH).encode_one):
+        with pytest.raises(InputError) as error:
+            encode(observation)
+        assert str(error.value) == sentence
+
+
+def test_parts_of_different_batches():
+    odd = {"a": np.array([1]), "b": (np.zeros(2), np.ones(1, np.int8))}
+    with pytest.raises(InputError, match=r"^The parts of the observation are batches of \[\(\), \(1,\)\]; expected"):
+        ObservationSpec.of(BOTH).encode(odd)
+    with pytest.raises(InputError, match=r"^The observation has shape \(1,\); expected \(\)\.$"):
+        ObservationSpec.of(BOTH).encode_one(odd)
+
+
+def test_parts_are_called_by_texts():
+    with pytest.raises(InputError, match=r"are not supported; expected keys that are texts\.$"):
+        ObservationSpec.of(gym.spaces.Dict({0: gym.spaces.Discrete(2)}))
 
 
 def test_images_have_no_parts_beside_them():

@@ -1,3 +1,4 @@
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
@@ -192,7 +193,21 @@ def test_greedy_tables_are_legal():
 def test_only_environments_with_tables_have_an_exact_mdp():
     env = Trip()
     assert exact_mdp(env) is env.mdp
+    assert exact_mdp(gym.wrappers.OrderEnforcing(env)) is env.mdp
     assert exact_mdp(SavableWalk()) is None
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        gym.wrappers.TimeLimit(Trip(), 1),
+        gym.wrappers.FlattenObservation(Trip()),
+        gym.wrappers.TransformReward(Trip(), lambda phi: 2 * phi),
+    ],
+    ids=["cut short", "shown otherwise", "paid otherwise"],
+)
+def test_tables_say_nothing_about_wrapped_environments(wrapped):
+    assert exact_mdp(wrapped) is None
 
 
 def test_all_tasks_meet_the_same_worlds():

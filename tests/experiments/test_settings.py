@@ -107,14 +107,16 @@ def test_images_get_convolutions_of_their_size_and_normalisation(side):
 
 def test_observations_in_parts_are_trained_on_saved_and_acted_on(tmp_path):
     config = settings_for("fake_environments:WalkInParts")
-    assert len(config.network.centre) == 6  # five places and the time
+    assert config.network.centre[:5] == (0, 0, 0, 0, 0)  # places are one-hot
+    assert config.network.centre[5] != 0
+    assert config.network.spread[:5] == (1, 1, 1, 1, 1)
     learner = replace(config.learner, budget=2_000)
     evaluation = replace(config.evaluation, snapshots=1, episodes=1)
     run = usfa.train(replace(config, learner=learner, evaluation=evaluation), tmp_path / "run")
     policy = usfa.load(run.path).policy([0.5, 0.5])
     observation, _ = WalkInParts().reset(seed=0)
     assert policy(observation) in (0, 1)
-    with pytest.raises(InputError, match=r"has no part 'place'; expected it\.$"):
+    with pytest.raises(InputError, match=r"is of ndarray; expected parts, of which 'place' is one\.$"):
         policy(observation["time"])
 
 

@@ -131,6 +131,14 @@ def replace_environment(agent, name):
     return copy
 
 
+@pytest.mark.parametrize("environment", [None, ""])
+def test_a_file_does_not_choose_the_function_of_its_environment(environment):
+    agent = usfa.load("trip")
+    agent.file = replace(agent.file, environment="os:getpid")
+    with pytest.raises(InputError, match=r"which would be run; say trust|Unknown environment ''"):
+        make_world(agent, environment)
+
+
 def test_a_file_does_not_choose_the_function_of_phi():
     agent = usfa.load("trip")
     agent.file = replace(agent.file, phi="os:system")

@@ -163,10 +163,15 @@ def _print(
 
 
 def _beyond(front: pd.DataFrame) -> str:
-    """A known front that is no bound is worth a word; the mean of a few episodes may be lucky."""
-    error = front["std"] / np.sqrt(front.episodes)
-    count = int((front.utility - front.optimal > 3 * error + 1e-6).sum())
-    wrong = "it is not complete, or belongs to another γ"
+    """A known front that is no bound is worth a word, unless a few episodes were lucky.
+
+    The std of few episodes is often far too small, so that the one of all preferences counts as well.
+    """
+    std = np.maximum(front["std"], np.sqrt((front["std"] ** 2).mean()))
+    slack = 5 * std / np.sqrt(front.episodes) + 1e-5 * front.optimal.abs() + 1e-6
+    count = int((front.utility - front.optimal > slack).sum())
+    luck = ", or one episode each was luck" if front.episodes.iloc[0] == 1 else ""
+    wrong = f"it is not complete, or belongs to another γ{luck}"
     return f"{count} of {len(front)} preferences get more than the known front has: {wrong}." if count else ""
 
 

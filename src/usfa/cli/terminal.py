@@ -57,7 +57,7 @@ def _check_repeats(words: list[str]) -> None:
     options = [word.partition("=")[0].replace("_", "-") for word in words if word.startswith("--")]
     for option, count in Counter(options).items():
         if count > 1:
-            raise InputError(f"{option} was given {count} times; expected it once, with all its values: {option} A B.")
+            raise InputError(f"{option} was given {count} times; expected it once, with all its values.")
 
 
 def parse_some(command: Any, words: list[str]) -> Any:

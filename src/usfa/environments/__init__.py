@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from usfa.environments.batch import Batch, Environment, EnvironmentBatch, Step, failing_in
+from usfa.environments.batch import Batch, Environment, EnvironmentBatch, Step
 from usfa.environments.registry import (
     ENVIRONMENTS,
     EnvironmentSource,
@@ -49,7 +49,6 @@ __all__ = [
     "action_count",
     "check_environment",
     "check_trusted",
-    "failing_in",
     "feature_count",
     "make",
     "one_state_mdp",

@@ -10,7 +10,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -166,7 +166,8 @@ def _unknown(name: str) -> InputError:
 
 def similar_environments(name: str, cutoff: float = 0.6) -> list[str]:
     """The id of Gymnasium or MO-Gymnasium that is most like a name, or none."""
-    _register_mo_gymnasium(name)
+    with suppress(InputError):  # who mistyped a name does not want to hear of other people's imports
+        _register_mo_gymnasium(name)
     return difflib.get_close_matches(name, gym.registry, n=1, cutoff=cutoff)
 
 

@@ -71,6 +71,8 @@ class ObservationSpec:
 
     @classmethod
     def _joined(cls, space: gym.Space[Any], spaces: Mapping[Any, gym.Space[Any]]) -> ObservationSpec:
+        if isinstance(space, gym.spaces.Dict) and not all(isinstance(key, str) for key in spaces):
+            raise InputError(f"Observations of {space} are not supported; expected keys that are texts.")
         parts = tuple((str(key), cls.of(part)) for key, part in spaces.items())
         if any(part.is_image for _, part in parts):
             raise InputError(
@@ -117,10 +119,15 @@ class ObservationSpec:
 
     @property
     def is_vector(self) -> bool:
-        """Amounts, neither an image nor one-hot; or both beside each other."""
+        """Neither an image nor one-hot, as a whole."""
+        return not self.is_image and bool(self.amounts.any())
+
+    @property
+    def amounts(self) -> NDArray[np.bool_]:
+        """Which entries are amounts and not places of something one-hot, [F]; for vectors and tables."""
         if self.parts:
-            return any(part.is_vector for _, part in self.parts)
-        return not (self.is_image or self.states or self.counts)
+            return np.concatenate([part.amounts for _, part in self.parts])
+        return np.full(self.shape[0], not (self.states or self.counts))
 
     @property
     def dtype(self) -> type[np.generic]:
@@ -146,7 +153,7 @@ class ObservationSpec:
     def encode(self, observation: object) -> NDArray[Any]:
         """One observation or a batch of them: [..., *shape], always a copy."""
         if self.parts:
-            return np.concatenate([part.encode(_part_of(observation, key)) for key, part in self.parts], axis=-1)
+            return self._encode_parts(observation)
         values = np.asarray(observation)
         if self.states:
             return _one_hot(values[..., None], (self.states,), (self.start,))
@@ -164,11 +171,21 @@ class ObservationSpec:
 
     def encode_one(self, observation: object) -> NDArray[Any]:
         """A single observation, [*shape]; one with more axes than the space has is not taken for a batch."""
+        if self.parts:
+            return np.concatenate([part.encode_one(_part_of(observation, key)) for key, part in self.parts])
         encoded = self.encode(observation)
         if encoded.shape != self.shape:
             given = () if self.states else self.given or self.shape
             raise InputError(f"The observation has shape {np.asarray(observation).shape}; expected {given}.")
         return encoded
+
+    def _encode_parts(self, observation: object) -> NDArray[Any]:
+        """A batch is a dict or tuple of arrays."""
+        encoded = [part.encode(_part_of(observation, key)) for key, part in self.parts]
+        batches = {x.shape[:-1] for x in encoded}
+        if len(batches) > 1:
+            raise InputError(f"The parts of the observation are batches of {sorted(batches)}; expected one size.")
+        return np.concatenate(encoded, axis=-1)
 
     def _encode_image(self, values: NDArray[Any], batch: tuple[int, ...]) -> NDArray[np.uint8]:
         if values.dtype != np.uint8:
@@ -182,10 +199,14 @@ class ObservationSpec:
 
 def _part_of(observation: Any, key: str) -> object:
     """One of the parts of a Dict or Tuple."""
-    try:
-        return observation[int(key)] if isinstance(observation, tuple | list) else observation[key]
-    except (TypeError, LookupError, ValueError):
-        raise InputError(f"The observation {observation} has no part {key!r}; expected it.") from None
+    match observation:
+        case dict() if key in observation:
+            return observation[key]
+        case tuple() if key.isdecimal() and int(key) < len(observation):
+            return observation[int(key)]
+        case dict() | tuple():
+            raise InputError(f"The observation has {len(observation)} parts and none is {key!r}; expected one that is.")
+    raise InputError(f"The observation is of {type(observation).__name__}; expected parts, of which {key!r} is one.")
 
 
 _BOUNDLESS = 1e6  # bounds from here on say nothing about the size of what is seen

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -16,12 +17,15 @@ from usfa.networks import Parameters, over_runs
 __all__ = ["exact_mdp", "exact_scores", "greedy_tables"]
 
 
+_CHANGE_NOTHING = (gym.wrappers.OrderEnforcing, gym.wrappers.PassiveEnvChecker)
+
+
 def exact_mdp(env: Environment) -> TabularMDP | None:
-    """The tables behind an environment, if it has any and pays what they say."""
-    inner: Any = env.unwrapped
-    if not isinstance(inner, TabularEnv) or env.get_wrapper_attr("reward_space") is not inner.reward_space:
-        return None
-    return inner.mdp
+    """The tables behind an environment, if it has any and no wrapper shows, does or pays something else."""
+    inner: Any = env
+    while isinstance(inner, _CHANGE_NOTHING):
+        inner = inner.env
+    return inner.mdp if isinstance(inner, TabularEnv) else None
 
 
 def exact_scores(

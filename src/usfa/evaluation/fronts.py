@@ -13,7 +13,7 @@ from rich.console import Console
 
 from usfa.agents import TrainedAgent
 from usfa.environments import Environment, feature_count
-from usfa.errors import InputError, told
+from usfa.errors import InputError
 from usfa.evaluation.episodes import environments_of, episode_batch, playing, vector_returns
 from usfa.evaluation.exact import exact_mdp
 from usfa.functional import (
@@ -200,14 +200,14 @@ def known_table(known: ArrayLike) -> pd.DataFrame:
 
 def read_known_table(path: Path, features: int) -> Array:
     """The values [P, D] of a table from :func:`known_table`, or of any CSV with columns value1 … valueD."""
+    names = [f"value{index}" for index in range(1, features + 1)]
     try:
         table = pd.read_csv(path, dtype=str)  # Python reads floats to the bit
-        values = parse_tasks(_vectors(table, "value"), features)
-    except (OSError, ValueError, InputError) as error:
-        raise InputError(
-            f"File {path} is not a known front: {told(error)}; expected a CSV with columns value1 … value{features}."
-        ) from error
-    return values
+        return parse_tasks(table[names].to_numpy(np.float64), features)
+    except OSError as error:
+        raise InputError(f"File {path} cannot be read: {error.strerror}.") from error
+    except (ValueError, KeyError, InputError) as error:
+        raise InputError(f"File {path} is not a known front; expected columns {names} of finite numbers.") from error
 
 
 # --- how good it is ---

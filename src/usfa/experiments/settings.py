@@ -75,7 +75,8 @@ def settings_for(
     if spec.is_image:
         network = replace(network, convolutions=_convolutions(min(spec.shape[:2])), normalise=True)
     if spec.is_vector:
-        network = replace(network, centre=_rounded(seen.mean(axis=0)), spread=_rounded(_spread(seen)))
+        centre, spread = np.where(spec.amounts, (seen.mean(axis=0), _spread(seen)), [[0.0], [1.0]])
+        network = replace(network, centre=_rounded(centre), spread=_rounded(spread))
     return TrainConfig(
         environment=environment,
         training_tasks=f"corners:{features}",

@@ -18,7 +18,8 @@ from usfa.cluster import ClusterConfig
 from usfa.cluster.connection import connected
 from usfa.cluster.fleet import RayFleet
 from usfa.cluster.learner import ClusterLearner
-from usfa.environments import Environment, ObservationSpec, action_count, failing_in, feature_count
+from usfa.environments import Environment, ObservationSpec, action_count, feature_count
+from usfa.environments.batch import failing_in
 from usfa.errors import Diverged, InputError
 from usfa.evaluation import exact_mdp, write_table
 from usfa.experiments.checkpoints import Checkpoints

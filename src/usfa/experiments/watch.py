@@ -18,6 +18,7 @@ from rich.console import Console
 
 from usfa.agents import Policy, TrainedAgent
 from usfa.environments import feature_count, make
+from usfa.environments.batch import failing_in
 from usfa.environments.room import OBJECTS, RoomRules
 from usfa.environments.room.layout import wall_cells
 from usfa.environments.room.rules import split_arguments
@@ -220,7 +221,8 @@ class _EnvironmentScene:
         self.names = tuple(getattr(env.unwrapped, "object_names", [f"φ{index + 1}" for index in range(len(w))]))
         self._rng = np.random.default_rng(request.seed)
         self._policy = policy
-        self._observation, self._info = env.reset(seed=request.seed)
+        with failing_in("reset", env):
+            self._observation, self._info = env.reset(seed=request.seed)
 
     def step(self) -> NDArray[np.float64]:
         legal = self._info.get("action_mask")
@@ -230,7 +232,8 @@ class _EnvironmentScene:
             action = int(self._rng.choice(actions))
         else:
             action = self._policy(self._observation, legal)
-        self._observation, phi, terminated, truncated, self._info = self._env.step(action)
+        with failing_in("step", self._env):
+            self._observation, phi, terminated, truncated, self._info = self._env.step(action)
         self.over = terminated or truncated
         return np.array(phi, np.float64)
 

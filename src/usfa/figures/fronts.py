@@ -257,7 +257,7 @@ def _caption(figure: Figure, front: pd.DataFrame, indicators: pd.DataFrame) -> N
     episodes = "1 episode each" if first.episodes == 1 else f"{first.episodes} episodes each"
     utility, volume = rows.loc["expected utility"], rows.loc["hypervolume"]
     results = [f"expected utility {_of(utility.agent, utility.known)}"]
-    if volume.reference:
+    if _reference(indicators) is not None:
         point = volume.reference.replace(",", ", ")
         results.append(f"hypervolume {_of(volume.best_of_set, volume.known)} with reference ({point})")
     settings = f"γ = {first.gamma:g}, {len(front)} preferences, {episodes}, C = {first.candidates}"
@@ -267,7 +267,7 @@ def _caption(figure: Figure, front: pd.DataFrame, indicators: pd.DataFrame) -> N
 def _reference(indicators: pd.DataFrame) -> Array | None:
     """The reference point of the hypervolume, if there is one."""
     point = indicators.set_index("indicator").reference["hypervolume"]
-    return np.array([float(x) for x in point.split(",")]) if point else None
+    return np.array([float(x) for x in point.split(",")]) if isinstance(point, str) and point else None
 
 
 def _of(value: float, known: float) -> str:

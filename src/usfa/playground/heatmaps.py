@@ -120,7 +120,8 @@ def _scores(
 ) -> Iterator[tuple[NDArray[np.float64], float]]:
     """The mean return of some episodes on every task, as it grows; all tasks meet the same worlds."""
     seeds = np.arange(EPISODES) + request.seed
-    at_once = max(1, _AT_ONCE.get(request.environment or agent.file.environment, 32) // EPISODES)
+    environment = agent.file.environment if request.environment is None else request.environment
+    at_once = max(1, _AT_ONCE.get(environment, 32) // EPISODES)
     values = np.full(len(w), np.nan)
     for first in range(0, len(w), at_once):
         here = slice(first, min(first + at_once, len(w)))

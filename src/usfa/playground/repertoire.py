@@ -55,7 +55,7 @@ class Repertoire:
         return make_world(self[name], self.environment, self.trust)
 
     def environment_of(self, name: str) -> str:
-        return self.environment or self[name].file.environment
+        return self[name].file.environment if self.environment is None else self.environment
 
     def card(self, name: str) -> AgentCard:
         return AgentCard(name, self[name].file.kind, self.environment_of(name), self.paths[name])

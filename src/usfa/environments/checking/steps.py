@@ -31,14 +31,27 @@ def observation(declared: Declared, seen: Any) -> Iterator[Finding]:
     if not np.isfinite(encoded).all():
         yield error("observation-finite", "An observation held NaN or infinity: find where it comes from.")
         return
-    if isinstance(declared.observation_space, gym.spaces.Box):
-        yield from _of_type(declared.observation_space, np.asarray(seen))
-        yield from _within("observation", declared.observation_space, np.asarray(seen))
-        if not declared.observation.is_image and abs(encoded).max() > LARGE:
-            yield note(
-                "observation-scale",
-                f"An entry of the observation was {abs(encoded).max():g}: networks learn best from numbers about 1.",
-            )
+    for space, values in _boxes(declared.observation_space, seen):
+        yield from _of_type(space, values)
+        yield from _within("observation", space, values)
+    if not declared.observation.is_image and abs(encoded).max() > LARGE:
+        yield note(
+            "observation-scale",
+            f"An entry of the observation was {abs(encoded).max():g}: networks learn best from numbers about 1.",
+        )
+
+
+def _boxes(space: gym.Space[Any], seen: Any) -> Iterator[tuple[gym.spaces.Box, NDArray[Any]]]:
+    """Every Box in a space, with what was seen of it."""
+    match space:
+        case gym.spaces.Box():
+            yield space, np.asarray(seen)
+        case gym.spaces.Dict():
+            for key, part in space.spaces.items():
+                yield from _boxes(part, seen[key])
+        case gym.spaces.Tuple():
+            for part, value in zip(space.spaces, seen, strict=True):
+                yield from _boxes(part, value)
 
 
 def _of_type(space: gym.spaces.Box, seen: NDArray[Any]) -> Iterator[Finding]:
@@ -109,7 +122,7 @@ def endings(moment: Moment) -> Iterator[Finding]:
 
 def changed_later(name: str, returned: Any, copy: Any) -> Iterator[Finding]:
     """Is what an earlier step returned still what it was?"""
-    if isinstance(returned, np.ndarray) and not same(returned, copy):
+    if not same(returned, copy):
         yield warning(
             f"{name}-copy",
             f"The {name} of one step was changed by the next: return a copy, {name}.copy(), as not everyone makes one.",

@@ -26,7 +26,8 @@ def make_world(agent: TrainedAgent, environment: str | None = None, trust: bool 
         trust: whether that file may name a module to import, for the environment or for φ.
     """
     check_trusted(agent.file.environment if environment is None else None, trust, agent.file.phi)
-    world = _make(environment or agent.file.environment, agent.file.phi, agent.file.environment_arguments)
+    name = agent.file.environment if environment is None else environment
+    world = _make(name, agent.file.phi, agent.file.environment_arguments)
     _check_fits(agent, world)
     return world
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usfa.environments import Environment, ObservationSpec, action_count, feature_count
+from usfa.environments.batch import failing_in
 from usfa.environments.room import RoomRules
 from usfa.errors import InputError
 from usfa.playground.frames import shrunk
@@ -37,11 +38,13 @@ class PictureWorld:
         self.reset(0)
 
     def reset(self, seed: int) -> None:
-        self._arrive(*self._env.reset(seed=seed))
+        with failing_in("reset", self._env):
+            self._arrive(*self._env.reset(seed=seed))
 
     def step(self, action: int) -> Happening:
-        observation, phi, terminated, truncated, info = self._env.step(action)
-        self._arrive(observation, info)
+        with failing_in("step", self._env):
+            observation, phi, terminated, truncated, info = self._env.step(action)
+            self._arrive(observation, info)
         return Happening(np.array(phi, np.float64), bool(terminated or truncated))
 
     def _arrive(self, observation: object, info: dict[str, Any]) -> None:
