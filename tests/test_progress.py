@@ -10,6 +10,15 @@ from usfa.progress import interruptible, progress_bar
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    seconds = 0.0
+
+    def __call__(self):
+        return self.seconds
+
+
 @pytest.fixture
 def quiet():
     """Signals that nobody waits for do no harm to the tests."""
@@ -70,6 +79,25 @@ def test_a_bar_that_does_not_stay_leaves_no_trace_in_a_file():
     with progress_bar("C = train", 10, "steps", console, stays=False) as bar:
         bar.advance(10)
     assert console.file.getvalue() == ""
+
+
+def test_in_a_file_a_bar_is_a_line_from_time_to_time():
+    clock = Clock()
+    console = Console(file=io.StringIO(), force_terminal=False, width=60, get_time=clock)
+    with progress_bar("18 runs", 1000, "frames", console) as bar:
+        for seconds in range(1, 151):
+            clock.seconds = seconds
+            bar.update(2 * seconds, note="usfa 0: 17%, and words that are longer than the console is wide")
+    first, second, *_ = console.file.getvalue().splitlines()
+    assert first.startswith("18 runs: 12 %, 2.0 frames/s, 0:07:20 left, usfa 0: 17%, and words that are longer than")
+    assert second.startswith("18 runs: 24 %, 2.0 frames/s, 0:06:20 left, ")
+
+
+def test_a_short_bar_in_a_file_writes_no_lines():
+    console = Console(file=io.StringIO(), force_terminal=False, width=120)
+    with progress_bar("usfa", 10, "episodes", console) as bar:
+        bar.update(10)
+    assert len(console.file.getvalue().splitlines()) == 1
 
 
 def test_no_console_no_output(capsys):

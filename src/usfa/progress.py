@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from types import FrameType
 
 from rich.console import Console
@@ -15,18 +16,40 @@ from rich.text import Text
 __all__ = ["ProgressBar", "interruptible", "progress_bar"]
 
 
-class ProgressBar:
-    """One bar: where we are, how fast, how long still, and one word on how it goes."""
+LINE_EVERY = 60.0
+"""Seconds between two lines in a file, where a bar cannot move."""
 
-    def __init__(self, progress: Progress, total: float | None, label: str) -> None:
+
+class ProgressBar:
+    """One bar: where we are, how fast, how long still, and one word on how it goes.
+
+    Where the console is no terminal but a file, the log of a long run, the same is a line from time to time.
+    """
+
+    def __init__(self, progress: Progress, total: float | None, label: str, unit: str) -> None:
         self._progress = progress
+        self._unit = unit
         self._task = progress.add_task(label, total=total, note="")
+        self._to_file = not (progress.disable or progress.console.is_terminal)
+        self._line_at = progress.get_time() + LINE_EVERY
 
     def update(self, completed: float, note: str = "") -> None:
         self._progress.update(self._task, completed=completed, note=note)
+        self._write_line()
 
     def advance(self, steps: float) -> None:
         self._progress.advance(self._task, steps)
+        self._write_line()
+
+    def _write_line(self) -> None:
+        if not self._to_file or self._progress.get_time() < self._line_at:
+            return
+        self._line_at = self._progress.get_time() + LINE_EVERY
+        task = self._progress.tasks[self._task]
+        share = "" if task.total is None else f"{task.percentage:.0f} %"
+        left = "" if task.time_remaining is None else f"{timedelta(seconds=int(task.time_remaining))} left"
+        line = ", ".join(filter(None, (share, _speed(task, self._unit), left, task.fields["note"])))
+        self._progress.console.print(f"{task.description}: {line}", highlight=False, markup=False, soft_wrap=True)
 
 
 class _Speed(ProgressColumn):
@@ -35,10 +58,14 @@ class _Speed(ProgressColumn):
         self.unit = unit
 
     def render(self, task: Task) -> Text:
-        speed = task.finished_speed or task.speed
-        if not speed:
-            return Text("")
-        return Text(f"{speed:,.0f} {self.unit}/s" if speed >= 10 else f"{speed:.1f} {self.unit}/s")
+        return Text(_speed(task, self.unit))
+
+
+def _speed(task: Task, unit: str) -> str:
+    speed = task.finished_speed or task.speed
+    if not speed:
+        return ""
+    return f"{speed:,.0f} {unit}/s" if speed >= 10 else f"{speed:.1f} {unit}/s"
 
 
 @contextmanager
@@ -64,7 +91,7 @@ def progress_bar(
     )
     silent = console is None or not (stays or console.is_terminal)
     with Progress(*columns, console=console, disable=silent, transient=not stays, speed_estimate_period=60) as progress:
-        yield ProgressBar(progress, total, label)
+        yield ProgressBar(progress, total, label, unit)
 
 
 @contextmanager
