@@ -123,7 +123,7 @@ def test_an_environment_without_features_is_told_apart():
             r"named 'no_such_module'\.$",
         ),
         ("", {}, r"^Unknown environment ''"),
-        ("fake_environments:Wolk", {}, r"^The module 'fake_environments' has no 'Wolk'; expected one of .*Walk, Sava"),
+        ("fake_environments:Wolk", {}, r"^The module 'fake_environments' has no 'Wolk'; expected one of .*Walk, W"),
         ("json:Walk", {}, r"^The module 'json' has no 'Walk' and no environment of its own\.$"),
         (
             "fake_environments:np",

@@ -254,11 +254,9 @@ def test_the_front_of_other_rewards_is_not_known():
     class Dearer(gym.Wrapper):
         reward_space = gym.spaces.Box(-np.inf, np.inf, (2,))
 
-    class TimeLimit(gym.Wrapper):
-        """Pays what is below it."""
-
     assert environment_front(Dearer(Trip()), 1.0, np.eye(2)) is None
-    assert environment_front(TimeLimit(Trip()), 1.0, np.eye(2)).shape == (7, 2)
+    assert environment_front(gym.wrappers.TimeLimit(Trip(), 2), 1.0, np.eye(2)) is None  # not everything is in time
+    assert environment_front(gym.wrappers.OrderEnforcing(Trip()), 1.0, np.eye(2)).shape == (7, 2)
 
 
 def test_an_environment_without_features_has_no_front():
