@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import usfa
-from usfa.agents import AgentFile, AgentSpec, exact_sf_gpi, load_agent, make_agent, save_agent
+from usfa.agents import AgentFile, AgentSpec, TrainedAgent, exact_sf_gpi, load_agent, make_agent, save_agent
 from usfa.environments import ObservationSpec, trip_mdp
 from usfa.errors import InputError
 from usfa.files import sha256
@@ -196,6 +196,14 @@ def test_model_card_is_written(saved):
     assert card.startswith(f"# {file.kind} agent for `trip`\n")
     assert "Seeds in this file: 4, 7" in card
     assert "| gap | 0.25000 |" in card
+
+
+def test_learned_sf_gpi_trusts_what_it_has_learned(usfa_agent):
+    assert usfa_agent.default_candidates == "train+task"
+    file = replace(usfa_agent.file, policies="train")
+    sf_gpi = TrainedAgent(file, usfa_agent.parameters, usfa_agent.seed)
+    assert sf_gpi.default_candidates == "train"
+    np.testing.assert_array_equal(sf_gpi.policy([1, -1]).z, np.eye(2))
 
 
 def test_exact_tables_are_saved_too(tmp_path):

@@ -101,10 +101,16 @@ def test_environment_arguments_of_the_agent_are_used(tiny_run):
 
 
 def test_environments_without_tables_are_played():
-    spec = AgentSpec(ObservationSpec((4,)), 2, 2)
-    agent = untrained(environment="CartPole-v1", spec=spec)
-    with pytest.raises(InputError, match=r"CartPole-v1.* has no tables; expected exact=False for it"):
-        usfa.evaluate(agent, [1, 0], exact=True)
+    agent = untrained(environment="fake_environments:Walk", spec=AgentSpec(ObservationSpec((5,), states=5), 2, 2))
+    table = usfa.evaluate(agent, [[1, 0], [0, 1]], episodes=50, trust=True)
+    assert table.optimal.isna().all()
+    assert 0 < table.score[0] <= 1  # how often the right edge is reached, which ends an episode
+    with pytest.raises(InputError, match=r"Walk.* has no tables; expected exact=False for it"):
+        usfa.evaluate(agent, [1, 0], exact=True, trust=True)
+
+
+def test_environments_without_features_are_refused():
+    agent = untrained(environment="CartPole-v1", spec=AgentSpec(ObservationSpec((4,)), 2, 2))
     with pytest.raises(InputError, match=r"has the reward_space None"):
         usfa.evaluate(agent, [1, 0])
 
@@ -114,8 +120,8 @@ def test_environments_without_tables_are_played():
     [
         ({"tasks": [1, 0, 0]}, r"has 3 entries; expected 2"),
         ({"tasks": "trip-direction"}, r"did you mean 'trip-directions'\?"),
-        ({"tasks": []}, r"expected|not a list"),
-        ({"tasks": [[1, 0], [1]]}, r"has 1 entries; expected 2|not a list of vectors"),
+        ({"tasks": []}, r"^Task \[\] has shape \(0,\); expected a vector"),
+        ({"tasks": [[1, 0], [1]]}, r"^Task \[1\] has 1 entries; expected 2, one per feature\.$"),
         ({"tasks": [1, np.nan]}, r"holds NaN or infinity"),
         ({"candidates": "trian"}, r"did you mean 'train'\?"),
         ({"candidates": []}, r"^The candidate set is empty; expected at least one policy z\.$"),

@@ -11,7 +11,7 @@ from usfa.errors import InputError
 from usfa.evaluation import exact_mdp, exact_scores
 from usfa.evaluation.episodes import episode_returns, vector_returns
 from usfa.evaluation.exact import greedy_tables
-from usfa.evaluation.scoring import Protocol, score
+from usfa.evaluation.scoring import ScoringProtocol, score
 from usfa.functional import optimal_return
 from usfa.networks import NetworkConfig, select_run, stack_runs
 
@@ -227,7 +227,7 @@ def test_all_tasks_meet_the_same_worlds():
         np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]),
         np.zeros((2, 3, 1, 2)),
         rngs,
-        Protocol(episodes=4, epsilon=0.0),
+        ScoringProtocol(episodes=4, epsilon=0.0),
     )
     assert scores.returns.shape == (2, 4, 3)
     for seeds in asked:

@@ -8,6 +8,7 @@ import pytest
 from usfa.errors import InputError
 from usfa.experiments import PRESETS, EvaluationConfig, TrainConfig, preset
 from usfa.experiments.one_state import OneStateExperiment
+from usfa.experiments.presets import AGENT_NAMES, command_for
 from usfa.experiments.training import build_agent
 from usfa.experiments.trip import TripExperiment
 from usfa.learners import LearnerConfig
@@ -45,15 +46,22 @@ def test_the_numbers_of_section_4_1():
 
 
 def test_the_numbers_of_section_4_2_and_appendix_c():
-    """84×84 pixels, an LSTM, n_z = 30, D_z = N(w, 0.1 I), 32 steps, λ = 0.9, ε = 0.1, M = the unit vectors."""
+    """84×84 pixels, an LSTM, n_z = 30, D_z = N(w, 0.1 I), 32 steps, λ = 0.9, ε = 0.1, M = the unit vectors.
+
+    50 environments for each task; scores are means of 20 episodes with ε = 0.001.
+    """
     config = preset("room-paper")
     assert config.environment_arguments == {"image_size": 84}
     assert config.network.convolutions == MNIH_2015
-    assert (config.network.memory, config.network.trunk, config.network.embedding) == (256, (128,), (32, 32))
+    assert (config.network.memory, config.network.trunk) == (256, (128,))
+    assert (config.network.embedding, config.network.head) == ((32, 32), (128,))
+    assert (config.learner.tasks, config.learner.environments) == ("fixed", 50 * len(config.tasks))
     assert (config.learner.policies, config.learner.policies_per_step) == ("gaussian:0.1", 30)
     assert (config.learner.trajectory_length, config.learner.lambda_, config.learner.epsilon) == (32, 0.9, 0.1)
     assert config.tasks.tolist() == np.eye(4).tolist()
     assert config.evaluation.tasks == ("room-train", "room-easy", "room-hard")
+    assert config.evaluation.candidates == ("task", "train", "train+task")
+    assert (config.evaluation.episodes, config.evaluation.epsilon) == (20, 0.001)
 
 
 @pytest.mark.parametrize("base", ["room-laptop", "room-paper"])
@@ -153,3 +161,15 @@ def test_experiments_change_their_presets():
     experiment = OneStateExperiment(test_task=-0.33, gamma=0.5)
     assert -0.33 in experiment.grid
     assert experiment.config("uvfa").learner.gamma == 0.5
+
+
+def test_the_command_is_the_preset_with_what_was_measured_or_the_configuration():
+    paper = preset("room-paper")
+    assert command_for(replace(paper, seeds=(3, 4))) == "usfa train room-paper --seeds 3 4"
+    assert command_for(replace(paper, precision="bf16")) == "usfa train room-paper --seeds 0 --precision bf16"
+    assert command_for(replace(paper, threads=7)) == "usfa train config.json"
+
+
+def test_every_agent_of_the_tables_has_a_preset():
+    assert set(AGENT_NAMES) <= set(PRESETS)
+    assert AGENT_NAMES["room-paper-sigma-0.5"] == "usfa-sigma-0.5"

@@ -1,5 +1,6 @@
 """The plan of the room end to end: two variants that learn next to nothing, in processes of their own."""
 
+import multiprocessing
 import signal
 import threading
 import time
@@ -10,7 +11,7 @@ import pytest
 from usfa.errors import InputError, Interrupted
 from usfa.evaluation import read_scores
 from usfa.experiments import RunDirectory, preset
-from usfa.experiments.plan import Job, run_jobs
+from usfa.experiments.plan import Job, RunsFailed, run_jobs
 from usfa.experiments.room import RoomExperiment, reproduce_room
 from usfa.networks import NetworkConfig
 
@@ -50,6 +51,8 @@ def test_everything_is_trained_once_and_reported(tiny, tmp_path):
     assert "UVFA" in report
     assert len(list(run.figures.glob("*.png"))) == report.count("](figures/")
     assert {path.name for path in (run.path / "runs").iterdir()} == {"usfa-seed-0", "uvfa-seed-0"}
+    log = RunDirectory(run.path / "runs" / "uvfa-seed-0").metrics
+    log.write_bytes(log.read_bytes() + b'{"updates": 9')  # torn by a power cut
     trained = files(run.path / "runs")
     reproduce_room(EXPERIMENT, tmp_path / "room", "resume")
     assert files(run.path / "runs") == trained
@@ -67,6 +70,22 @@ def test_a_run_that_fails_does_not_take_the_others_along(monkeypatch, tmp_path):
     assert str(error.value).startswith(f"The run in {tmp_path / 'room' / 'runs' / 'usfa-seed-0'} failed: The ")
     assert set(read_scores(tmp_path / "room" / "scores.csv").agent) == {"uvfa"}
     assert "UVFA" in (tmp_path / "room" / "report.md").read_text("utf-8")
+
+
+def test_a_run_whose_process_is_killed_does_not_take_the_others_along(tiny_config, tmp_path):
+    endless = replace(tiny_config, learner=replace(tiny_config.learner, budget=10**7))
+    jobs = [Job("endless", endless, tmp_path / "endless"), Job("tiny", tiny_config, tmp_path / "tiny")]
+
+    def kill():
+        while not (workers := multiprocessing.active_children()) or not RunDirectory(jobs[0].path).metrics.exists():
+            time.sleep(0.1)
+        workers[0].kill()
+
+    threading.Thread(target=kill, daemon=True).start()
+    with pytest.raises(RunsFailed) as error:
+        run_jobs(jobs, 1)
+    assert str(error.value) == f"The run in {tmp_path / 'endless'} failed: its process ended with exit code -9."
+    assert jobs[1].finished
 
 
 @pytest.mark.parametrize("at_once", [0, -1])

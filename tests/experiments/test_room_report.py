@@ -11,7 +11,7 @@ from usfa.evaluation import write_table
 from usfa.experiments import preset
 from usfa.experiments.room_claims import room_claims
 from usfa.experiments.room_report import room_report, settings_of
-from usfa.experiments.room_tables import final_table, summary_of
+from usfa.experiments.room_tables import final_table, has_rows_for, summary_of
 from usfa.figures.room_results import BROAD, LARGE, USFA, all_figures
 
 YARDSTICK = room_tables.yardstick()
@@ -86,6 +86,7 @@ def only(key, tasks, amount):
     [
         ((GENERALISE, NEGATIVE, EASY), {"levels": {("uvfa", "task"): -0.2}}),
         ((NEGATIVE,), {"change": only(("uvfa", "task"), lambda _, task: "-" in task, -1.0)}),
+        ((NEGATIVE,), {"change": only(("uvfa", "task"), lambda name, task: "-" in task and name == "room-hard", -1.0)}),
         ((EASY,), {"change": only(OWN, lambda name, _: name == "room-easy", -0.3)}),
         ((STRUCTURED,), {"levels": {("uvfa", "task"): 0.9}}),
         ((STRUCTURED,), {"levels": {("uvfa-off-policy", "task"): 0.9}}),
@@ -150,6 +151,24 @@ def test_sometimes_needs_more_tasks_than_chance_gives(worse, expected):
         return -0.1 if tasks.index(task) < worse else 0.1 * (-1) ** seed  # the others go both ways
 
     assert verdicts(scores_with({BOTH: 0.6}, change=change))[WORSE] == {expected}
+
+
+@pytest.mark.parametrize(
+    ("runs", "against", "expected"),
+    [(4, 0, HOLDS), (4, 1, OPEN), (8, 1, HOLDS), (8, 2, OPEN)],  # by chance: 1/16 and 9/256, else 5/16 and 37/256
+)
+def test_sometimes_needs_almost_all_of_many_runs(runs, against, expected):
+    def change(key, task_set, task, seed):
+        return 0.0 if key != BOTH else 0.1 if seed < against else -0.1
+
+    assert verdicts(scores_with({BOTH: 0.6}, range(runs), change=change))[WORSE] == {expected}
+
+
+def test_only_scores_that_the_table_can_show_get_it(scores):
+    assert has_rows_for(scores)
+    assert not has_rows_for(scores.assign(candidates="sample:30"))
+    assert not has_rows_for(scores.assign(task_set="1100"))
+    assert not has_rows_for(scores.assign(agent="mine"))
 
 
 def test_one_bad_task_does_not_hide_the_others_in_a_set():
@@ -217,11 +236,18 @@ def test_final_table_also_from_disk(summary, tmp_path):
 
 def test_report_tells_every_claim_and_shows_every_figure(scores, summary):
     training = room_tables.training()
-    report = room_report(scores, training, summary, YARDSTICK, settings_of(preset("room-laptop")))
+    report = room_report(
+        scores,
+        training,
+        summary,
+        YARDSTICK,
+        settings_of({"usfa": preset("room-laptop"), "uvfa": preset("room-laptop-uvfa")}),
+    )
     for claim in room_claims(scores, YARDSTICK):
         assert f"| {claim.source} | {claim.statement} | {claim.measured} | **{claim.verdict}** |" in report
     assert set(re.findall(r"\(figures/(.*?)\.png\)", report)) == set(all_figures(training, summary, YARDSTICK))
     assert "frames per run: 5,000,000" in report
+    assert "n_z: 30 (usfa), 1 (uvfa);" in report
     assert "after 4 million frames" in report
     assert "1 of 10 comparisons" in report
     assert "on-policy 0.25 [0.23, 0.27], off-policy 0.30 [0.28, 0.32]" in report

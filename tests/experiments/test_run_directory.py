@@ -1,5 +1,6 @@
 import json
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import torch
@@ -20,6 +21,11 @@ class OtherRecipe:
     steps: int
 
 
+def opened(*arguments):
+    with RunDirectory.opened(*arguments) as run:
+        return run
+
+
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "runs" / "one"
@@ -27,7 +33,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def run(path):
-    run = RunDirectory.prepare(path, Recipe(3))
+    run = opened(path, Recipe(3))
     (path / "scores.csv").write_text("precious")
     return run
 
@@ -38,7 +44,7 @@ def change_config(run, **fields):
 
 
 def test_new_directory_holds_the_config(path):
-    run = RunDirectory.prepare(path, Recipe(3))
+    run = opened(path, Recipe(3))
     assert run.config(Recipe) == Recipe(3)
     saved = json.loads((path / "config.json").read_text())
     assert saved == {"format": 1, "version": __version__, "kind": "Recipe", "steps": 3, "rate": 0.5}
@@ -47,17 +53,17 @@ def test_new_directory_holds_the_config(path):
 @pytest.mark.parametrize("existing", ["refuse", "resume", "overwrite"])
 def test_empty_directory_is_as_good_as_none(path, existing):
     path.mkdir(parents=True)
-    assert RunDirectory.prepare(path, Recipe(3), existing).config(Recipe) == Recipe(3)
+    assert opened(path, Recipe(3), existing).config(Recipe) == Recipe(3)
 
 
 def test_a_run_is_refused_by_default(run):
     with pytest.raises(InputError, match=r"already holds a run; go on with --resume, replace it with --overwrite"):
-        RunDirectory.prepare(run.path, Recipe(3))
+        opened(run.path, Recipe(3))
     assert run.scores.read_text() == "precious"
 
 
 def test_resume_keeps_everything(run):
-    assert RunDirectory.prepare(run.path, Recipe(3), "resume").scores.read_text() == "precious"
+    assert opened(run.path, Recipe(3), "resume").scores.read_text() == "precious"
 
 
 @pytest.mark.parametrize(
@@ -70,18 +76,18 @@ def test_resume_keeps_everything(run):
 )
 def test_resume_wants_the_same_config(run, config, sentence):
     with pytest.raises(InputError, match=sentence):
-        RunDirectory.prepare(run.path, config, "resume")
+        opened(run.path, config, "resume")
     assert run.config(Recipe) == Recipe(3)
 
 
 def test_a_word_that_is_no_choice_deletes_nothing(run):
     with pytest.raises(InputError, match=r"^existing is 'resumee'; expected one of 'refuse', 'resume', 'overwrite'\.$"):
-        RunDirectory.prepare(run.path, Recipe(3), "resumee")
+        opened(run.path, Recipe(3), "resumee")
     assert run.config(Recipe) == Recipe(3)
 
 
 def test_overwrite_starts_from_nothing(run):
-    RunDirectory.prepare(run.path, Recipe(4), "overwrite")
+    opened(run.path, Recipe(4), "overwrite")
     assert [file.name for file in run.path.iterdir()] == ["config.json"]
     assert run.config(Recipe) == Recipe(4)
 
@@ -91,7 +97,7 @@ def test_foreign_files_are_never_touched(path, existing):
     path.mkdir(parents=True)
     (path / "thesis.txt").write_text("years")
     with pytest.raises(InputError, match=r"not a run"):
-        RunDirectory.prepare(path, Recipe(3), existing)
+        opened(path, Recipe(3), existing)
     assert [(file.name, file.read_text()) for file in path.iterdir()] == [("thesis.txt", "years")]
 
 
@@ -100,7 +106,7 @@ def test_somebody_elses_config_is_never_touched(path, existing):
     path.mkdir(parents=True)
     (path / "config.json").write_text('{"editor": "vi"}')
     with pytest.raises(InputError, match=r"has format None"):
-        RunDirectory.prepare(path, Recipe(3), existing)
+        opened(path, Recipe(3), existing)
     assert (path / "config.json").read_text() == '{"editor": "vi"}'
 
 
@@ -108,7 +114,7 @@ def test_somebody_elses_config_is_never_touched(path, existing):
 def test_a_file_in_the_way_is_never_touched(tmp_path, existing):
     (tmp_path / "notes").write_text("mine")
     with pytest.raises(InputError, match=r"notes is a file; expected a directory for the run\.$"):
-        RunDirectory.prepare(tmp_path / "notes", Recipe(3), existing)
+        opened(tmp_path / "notes", Recipe(3), existing)
     assert (tmp_path / "notes").read_text() == "mine"
 
 
@@ -207,36 +213,65 @@ def test_rewinding_drops_later_and_torn_lines(run):
 
 
 def test_overwrite_keeps_what_is_not_of_a_run(tmp_path):
-    run = RunDirectory.prepare(tmp_path / "run", Recipe(steps=3))
+    run = opened(tmp_path / "run", Recipe(steps=3))
     (run.path / "thesis.tex").write_text("years of work")
     with pytest.raises(InputError, match=r"also holds 'thesis\.tex', not of a run; nothing was deleted\.$"):
-        RunDirectory.prepare(run.path, Recipe(steps=3), "overwrite")
+        opened(run.path, Recipe(steps=3), "overwrite")
     assert (run.path / "thesis.tex").exists()
     assert (run.path / "config.json").exists()
 
 
 def test_only_one_process_works_in_a_directory(tmp_path):
-    run = RunDirectory.prepare(tmp_path / "run", Recipe(steps=3))
-    with (
-        run.locked(),
-        pytest.raises(InputError, match="Another process is working in"),
-        RunDirectory(run.path).locked(),
-    ):
-        pass
-    with run.locked():
-        pass
+    with RunDirectory.opened(tmp_path / "run", Recipe(steps=3)) as run:
+        (run.path / ".scores.csv.x.part").write_text("half")  # in the middle of a write
+        for existing in ("resume", "overwrite"):
+            with pytest.raises(InputError, match="Another process is working in"):
+                opened(run.path, Recipe(steps=3), existing)
+        assert (run.path / ".scores.csv.x.part").read_text() == "half"
+    opened(run.path, Recipe(steps=3), "resume")
+    assert [entry.name for entry in run.path.iterdir()] == ["config.json"]
+
+
+def test_runs_inside_a_run_are_not_swept(run):
+    inside = run.path / "runs" / "usfa-seed-0" / ".scores.csv.x.part"
+    inside.parent.mkdir(parents=True)
+    inside.write_text("half")
+    opened(run.path, Recipe(3), "resume")
+    assert inside.exists()
+
+
+@pytest.mark.parametrize("kept", range(4))
+def test_a_run_that_was_being_replaced_is_not_taken_for_a_finished_one(run, path, monkeypatch, kept):
+    """The process dies before it has deleted more than `kept` of four things."""
+    for name in ("report.md", "metrics.jsonl", "thesis.csv"):
+        (path / name).write_text("old")
+    deleted = []
+
+    def unlink(entry, missing_ok=False):
+        if len(deleted) == kept:
+            raise KeyboardInterrupt
+        deleted.append(entry.name)
+        entry.rename(path.parent / f"deleted-{entry.name}")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", unlink)
+        with pytest.raises(KeyboardInterrupt):
+            opened(path, Recipe(4), "overwrite")
+    assert set(deleted[:2]) <= {"scores.csv", "report.md"}
+    assert opened(path, Recipe(4), "overwrite").config(Recipe) == Recipe(4)
+    assert [entry.name for entry in path.iterdir()] == ["config.json"]
 
 
 def test_what_a_kill_leaves_behind_is_swept(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / ".config.json.x.part").write_text("{")
-    run = RunDirectory.prepare(tmp_path / "run", Recipe(steps=3))
+    run = opened(tmp_path / "run", Recipe(steps=3))
     assert [entry.name for entry in run.path.iterdir()] == ["config.json"]
 
 
 def test_what_a_torn_write_left_does_not_keep_a_run_from_being_replaced(run, path):
     (path / ".scores.csv.x.part").write_text("half")
-    RunDirectory.prepare(path, Recipe(4), "overwrite")
+    opened(path, Recipe(4), "overwrite")
     assert [entry.name for entry in path.iterdir()] == ["config.json"]
 
 

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -83,6 +84,19 @@ def test_model_card_tells_the_final_scores(tiny_run):
     card = (tiny_run.agent / "README.md").read_text()
     assert f"| score, C = task, tasks trip-diagonal | {last.score.mean():.5f} |" in card
     assert f"| gap, C = task, tasks trip-diagonal | {(last.optimal - last.score).mean():.5f} |" in card
+
+
+def test_the_agent_tells_its_frames_as_the_mean_over_seeds(tiny_run):
+    last = read_scores(tiny_run.scores).query("episodes == 40")
+    frames = last.groupby("seed").frames.first()
+    assert frames[0] != frames[1]
+    assert load(tiny_run.path).file.frames == round(frames.mean())
+
+
+def test_the_agent_tells_the_precision_that_was_measured(tmp_path, monkeypatch, tiny_config):
+    monkeypatch.setattr("usfa.experiments.training.choose_precision", lambda work: "bf16")
+    config = replace(small(tiny_config), precision="auto")
+    assert load(train(config, tmp_path / "run").path).file.training["precision"] == "bf16"
 
 
 def test_the_agent_is_the_last_snapshot(tiny_run):
@@ -354,7 +368,7 @@ def test_what_is_trained_is_not_trained_again_when_scoring_fails(tmp_path, monke
 def test_a_disk_without_room_for_the_run_is_said_before_anything_is_learned(tmp_path, monkeypatch, tiny_config):
     """Past trajectories are most of a state: three states of 2 runs with 20 one-step trajectories of 2 numbers here."""
     monkeypatch.setattr("usfa.files.shutil.disk_usage", lambda _: SimpleNamespace(free=1000))
-    monkeypatch.setattr(RunDirectory, "prepare", lambda path, *_: RunDirectory(path))  # which writes a little
+    monkeypatch.setattr(RunDirectory, "opened", lambda path, *_: nullcontext(RunDirectory(path)))  # writes a little
     (tmp_path / "run").mkdir()
     wanted = []
     for capacity in (20, 200_000):
@@ -366,6 +380,21 @@ def test_a_disk_without_room_for_the_run_is_said_before_anything_is_learned(tmp_
         wanted.append(float(re.search(r"at least (\d+\.\d)", str(error.value)).group(1)))
     past = 3 * 2 * 200_000 * 2 * 2 * 4 / 2**20
     assert wanted[1] - wanted[0] == pytest.approx(past, rel=0.01)
+
+
+def test_what_is_on_the_disk_already_is_not_asked_for_again(tmp_path, monkeypatch, tiny_config, tiny_run):
+    """Half of what a whole run needs is enough for the second half of it."""
+    config = small(tiny_config, replay_capacity=2000)
+    asked = []
+    monkeypatch.setattr("usfa.experiments.training.require_space", lambda _, size: asked.append(size))
+    train_with_power_cut(monkeypatch, config, tmp_path / "run", 10)
+    held = RunDirectory(tmp_path / "run").bytes_of_checkpoints
+    train(config, tmp_path / "run", "resume")
+    assert held > 0
+    assert asked == [asked[0], asked[0] - held]
+    (tmp_path / "run" / "scores.csv").unlink()
+    train(config, tmp_path / "run", "resume")  # only scoring is left
+    assert len(asked) == 2
 
 
 def test_a_disk_that_fills_up_later_is_one_sentence(tmp_path, monkeypatch, tiny_config):

@@ -94,6 +94,8 @@ class TrainedAgent:
     @property
     def default_candidates(self) -> str:
         """M ∪ {w'}, both kinds of generalisation, where the agent can do both."""
+        if self.file.kind == "usfa" and self.file.policies == "train":  # SF&GPI, which never learns ψ(·, w')
+            return "train"
         return {"usfa": "train+task", "uvfa": "task", "sf-gpi-tables": "train"}[self.file.kind]
 
     def candidates(
@@ -120,7 +122,7 @@ class TrainedAgent:
         Args:
             observation: as the environment gives it, or a batch of such.
             task: w, numbers or text.
-            candidates: C; by default M ∪ {w'} for a USFA, {w'} for a UVFA.
+            candidates: C; by default M ∪ {w'} for a USFA, M for SF&GPI, {w'} for a UVFA.
             legal: [A] or [K, A], which actions exist; the others get -inf.
             seed: for "sample:N".
         """
@@ -157,7 +159,7 @@ class TrainedAgent:
         Args:
             task: w, as [1, 1, -1, 0], "1,1,-1,0" or "11-10".
             candidates: C, the policies that GPI may trust: "task", "train", "train+task", "sample:30" or an array
-                [N, D]; by default M ∪ {w'} for a USFA, {w'} for a UVFA.
+                [N, D]; by default M ∪ {w'} for a USFA, M for SF&GPI, {w'} for a UVFA.
             seed: for "sample:N".
         """
         w = parse_task(task, self.file.spec.features)

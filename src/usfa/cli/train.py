@@ -21,7 +21,8 @@ from usfa.errors import InputError, unknown_name
 from usfa.evaluation import read_scores, summarise
 from usfa.experiments import PRESETS, TrainConfig, preset, settings_for, train
 from usfa.experiments.library import read_training
-from usfa.experiments.room_tables import ROOM_TITLE, final_table, summary_of
+from usfa.experiments.presets import AGENT_NAMES
+from usfa.experiments.room_tables import ROOM_TITLE, final_table, has_rows_for, summary_of
 from usfa.experiments.run_directory import RunDirectory
 from usfa.tasks import format_task, parse_task
 
@@ -94,7 +95,7 @@ def run(words: list[str]) -> None:
         check_trusted(saved.environment, trust or named, saved.phi)
         command = _with_flags(name, rest, saved)
     path, existing = command.output.path(name), command.output.existing
-    run = train(command.resolved, path, existing, progress_console(), cluster=command.cluster)
+    run = train(command.resolved, path, existing, progress_console(), AGENT_NAMES.get(what), command.cluster)
     _print_training(Console(), run)
 
 
@@ -125,7 +126,7 @@ def _with_flags(name: str, words: list[str], config: TrainConfig) -> Train:
 
 def _print_training(console: Console, run: RunDirectory) -> None:
     config, scores = run.config(TrainConfig), read_scores(run.scores)
-    if is_standard_room(config.environment, config.environment_arguments) and _all_measured(scores):
+    if is_standard_room(config.environment, config.environment_arguments) and has_rows_for(scores):
         console.print(table_of(final_table(summary_of(scores, read_yardstick())), ROOM_TITLE))
     else:
         console.print(_table_of_means(scores))
@@ -134,10 +135,6 @@ def _print_training(console: Console, run: RunDirectory) -> None:
     task = format_task(parse_task(scores.task.iloc[-1]).round(2))
     trust = " --trust" if ":" in config.environment + config.phi else ""
     print_next(console, f"evaluate {run.path} --task {task}{trust}")
-
-
-def _all_measured(scores: pd.DataFrame) -> bool:
-    return bool(scores.task.isin(read_yardstick().task).all())
 
 
 def _table_of_means(scores: pd.DataFrame) -> Table:

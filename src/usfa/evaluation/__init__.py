@@ -14,13 +14,13 @@ from usfa.evaluation.fronts import (
     reference_point,
 )
 from usfa.evaluation.scores import SCORE_COLUMNS, read_scores, score_table, write_table
-from usfa.evaluation.scoring import Protocol, Scores, score
+from usfa.evaluation.scoring import Scores, ScoringProtocol, score
 from usfa.evaluation.statistics import Summary, bootstrap_interval, interquartile_mean, summarise
 
 __all__ = [
     "SCORE_COLUMNS",
-    "Protocol",
     "Scores",
+    "ScoringProtocol",
     "Summary",
     "acting",
     "bootstrap_interval",

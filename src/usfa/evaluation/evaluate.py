@@ -14,7 +14,7 @@ from rich.console import Console
 from usfa.agents import TrainedAgent
 from usfa.errors import InputError
 from usfa.evaluation.episodes import environments_of, playing
-from usfa.evaluation.scoring import Protocol, score
+from usfa.evaluation.scoring import ScoringProtocol, score
 from usfa.tasks import format_task, parse_tasks
 
 __all__ = ["evaluate"]
@@ -39,7 +39,7 @@ def evaluate(
     Args:
         agent: from :func:`usfa.load`.
         tasks: one vector, several, their text ("1,0;0.5,0.5"), or the name of a set ("trip-directions").
-        candidates: a set C, or several names; by default M ∪ {w'} for a USFA, {w'} for a UVFA.
+        candidates: a set C, or several names; by default M ∪ {w'} for a USFA, M for SF&GPI, {w'} for a UVFA.
         episodes: per task and candidate set, when the score is not exact.
         epsilon: probability of a random action in episodes.
         seed: of the environments, the exploration and "sample:N".
@@ -54,7 +54,7 @@ def evaluate(
     w = _task_rows(tasks, agent.file.spec.features)
     environments = environments_of(agent, trust)
     parameters = {name: tensor[None] for name, tensor in agent.parameters.items()}
-    protocol = Protocol(episodes, epsilon, exact)
+    protocol = ScoringProtocol(episodes, epsilon, exact)
     rows = []
     for name, chosen in _named_candidates(agent, candidates):
         # The same streams for every set: they meet the same environments and do not depend on each other.

@@ -17,11 +17,11 @@ from usfa.evaluation.exact import exact_mdp, exact_scores
 from usfa.functional import optimal_return
 from usfa.networks import Parameters, select_run
 
-__all__ = ["Protocol", "Scores", "score"]
+__all__ = ["Scores", "ScoringProtocol", "score"]
 
 
 @dataclass(frozen=True)
-class Protocol:
+class ScoringProtocol:
     """How to score."""
 
     episodes: int = 20
@@ -44,7 +44,7 @@ def score(
     w: NDArray[np.float64],
     z: NDArray[np.float64],
     rngs: Sequence[np.random.Generator],
-    protocol: Protocol,
+    protocol: ScoringProtocol,
     on_step: OnStep | None = None,
 ) -> Scores:
     """The returns of the greedy (GPI) policy.

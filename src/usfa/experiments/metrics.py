@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from typing import TextIO
 
@@ -34,7 +35,9 @@ class MetricsLog:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
+        with self._file:
+            self._file.flush()
+            os.fsync(self._file.fileno())  # the scores, written next, say that everything is there
 
     def write(self, update: Update) -> None:
         self._recent.append(update)

@@ -85,9 +85,14 @@ def reproduce_one_state(
     console: Console | None = None,
 ) -> RunDirectory:
     """Solve the MDP exactly, train a UVFA and a USFA on M, draw the figures, write the report."""
-    run = RunDirectory.prepare(path, experiment, existing)
-    if (path / "report.md").exists():
+    with RunDirectory.opened(path, experiment, existing) as run:
+        if not (path / "report.md").exists():
+            _reproduce(experiment, run, console)
         return run
+
+
+def _reproduce(experiment: OneStateExperiment, run: RunDirectory, console: Console | None) -> None:
+    path = run.path
     for variant in VARIANTS:
         train(experiment.config(variant), path / "runs" / variant, "resume", console, name=variant)
     scores = pd.concat([read_scores(path / "runs" / name / "scores.csv") for name in VARIANTS], ignore_index=True)
@@ -100,7 +105,6 @@ def reproduce_one_state(
         write_table(path / f"{name}.csv", table)
     report = _report(experiment, mdp, values, evaluations, returns)
     write_atomically(path / "report.md", report.encode())
-    return run
 
 
 def _values(experiment: OneStateExperiment, mdp: TabularMDP, path: Path) -> pd.DataFrame:

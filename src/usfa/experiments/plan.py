@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import multiprocessing
 import os
 import signal
@@ -42,8 +41,10 @@ class Job(NamedTuple):
     @property
     def done(self) -> float:
         """How much of the budget is used, as far as the log says."""
-        budget = self.config.learner.budget
-        return budget if self.finished else min(_last_count(self), budget)
+        learner = self.config.learner
+        if self.finished:
+            return learner.budget
+        return min(RunDirectory(self.path).last_metrics().get(learner.budget_unit, 0.0), learner.budget)
 
     def __str__(self) -> str:
         share = self.done / self.config.learner.budget
@@ -98,7 +99,7 @@ class _Worker:
         self.job = job
         context = multiprocessing.get_context("spawn")
         self._told, told = context.Pipe(duplex=False)
-        self.process: BaseProcess = context.Process(target=_work, args=(job, told), name=str(job.path))
+        self.process: BaseProcess = context.Process(target=_work, args=(job, told, os.getpid()), name=str(job.path))
         self.process.start()
         told.close()
 
@@ -106,12 +107,15 @@ class _Worker:
         """What went wrong, when it has ended; nothing if all went well."""
         if not self.process.exitcode:
             return ""
-        sentence = self._told.recv() if self._told.poll() else f"exit code {self.process.exitcode}."
+        try:
+            sentence = self._told.recv()
+        except EOFError:  # killed, or an error that nobody has a sentence for
+            sentence = f"its process ended with exit code {self.process.exitcode}."
         return f"The run in {self.job.path} failed: {sentence}"
 
 
-def _work(job: Job, told: Connection) -> None:
-    _stop_with_parent()
+def _work(job: Job, told: Connection, parent: int) -> None:
+    _stop_with(parent)
     try:
         train(job.config, job.path, "resume", name=job.name)
     except (InputError, Interrupted) as error:
@@ -119,23 +123,11 @@ def _work(job: Job, told: Connection) -> None:
         sys.exit(2)
 
 
-def _stop_with_parent() -> None:
+def _stop_with(parent: int) -> None:
     """Be told to save and stop when the parent wants it or dies, and only then: Ctrl-C is the parent's."""
     os.setpgid(0, 0)
     if sys.platform == "linux":
         set_parent_death_signal = 1  # from linux/prctl.h
         ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGTERM)
-
-
-def _last_count(job: Job) -> float:
-    """The last line of metrics.jsonl, without reading the rest."""
-    path = RunDirectory(job.path).metrics
-    if not path.exists():
-        return 0.0
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - 4096))
-        lines = file.read().split(b"\n")[:-1]
-    try:
-        return float(json.loads(lines[-1])[job.config.learner.budget_unit])
-    except (IndexError, ValueError, KeyError):
-        return 0.0
+    if os.getppid() != parent:  # it died before this could be told
+        sys.exit(2)

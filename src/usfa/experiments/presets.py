@@ -9,7 +9,7 @@ from usfa.experiments.config import EvaluationConfig, TrainConfig
 from usfa.learners import LearnerConfig
 from usfa.networks import MNIH_2015, NetworkConfig
 
-__all__ = ["PRESETS", "command_for", "preset"]
+__all__ = ["AGENT_NAMES", "PRESETS", "ROOM_VARIANTS", "command_for", "preset"]
 
 _TRIP = TrainConfig(
     environment="trip",
@@ -42,7 +42,6 @@ _ONE_STATE = TrainConfig(
     evaluation=EvaluationConfig(tasks=("-2;-1.5;-1;-0.5;0;0.5;1;1.5;2",), candidates=("task", "train"), snapshots=5),
 )
 
-ROOM_CANDIDATES = ("task", "train", "train+task")
 _ROOM_PAPER = TrainConfig(
     environment="room",
     training_tasks="room-train",
@@ -65,7 +64,7 @@ _ROOM_PAPER = TrainConfig(
         budget_unit="frames",
     ),
     evaluation=EvaluationConfig(
-        tasks=("room-train", "room-easy", "room-hard"), candidates=ROOM_CANDIDATES, snapshots=5
+        tasks=("room-train", "room-easy", "room-hard"), candidates=("task", "train", "train+task"), snapshots=5
     ),
     seeds=(0,),
     checkpoint_every=50,
@@ -103,22 +102,32 @@ def _sf_gpi(config: TrainConfig) -> TrainConfig:
     )
 
 
+ROOM_VARIANTS = {
+    "usfa": "",
+    "uvfa": "-uvfa",
+    "uvfa-off-policy": "-uvfa-off-policy",
+    "sf-gpi": "-sf-gpi",
+    "usfa-sigma-0.5": "-sigma-0.5",
+    "usfa-8-tasks": "-8-tasks",
+}
+"""Agents of Section 4.3 and Appendix D, and what their presets add to the name of the first."""
+
+
 def _room_variants(name: str, base: TrainConfig, about: str) -> dict[str, tuple[TrainConfig, str]]:
-    """The agents of Section 4.3 and Appendix D; everything that is not said here is the same for all."""
-    return {
-        name: (base, f"USFA in the room, {about}"),
-        f"{name}-sigma-0.5": (
-            replace(base, learner=replace(base.learner, policies="gaussian:0.5")),
-            "the same with D_z = N(w, 0.5 I)",
-        ),
-        f"{name}-8-tasks": (replace(base, training_tasks="room-train-large"), "the same with the eight-task M"),
-        f"{name}-sf-gpi": (_sf_gpi(base), "the same with the points of M as its only policies"),
-        f"{name}-uvfa": (_uvfa(base, "task", 1), "UVFA, learning each trajectory for the task that made it"),
-        f"{name}-uvfa-off-policy": (
+    """A preset for each; everything that is not said here is the same for all."""
+    broad = replace(base, learner=replace(base.learner, policies="gaussian:0.5"))
+    variants = {
+        "usfa": (base, f"USFA in the room, {about}"),
+        "usfa-sigma-0.5": (broad, "the same with D_z = N(w, 0.5 I)"),
+        "usfa-8-tasks": (replace(base, training_tasks="room-train-large"), "the same with the eight-task M"),
+        "sf-gpi": (_sf_gpi(base), "the same with the points of M as its only policies"),
+        "uvfa": (_uvfa(base, "task", 1), "UVFA, learning each trajectory for the task that made it"),
+        "uvfa-off-policy": (
             _uvfa(base, "train", len(base.tasks)),
             "UVFA, learning each trajectory for every task in M",
         ),
     }
+    return {name + ROOM_VARIANTS[variant]: described for variant, described in variants.items()}
 
 
 PRESETS: dict[str, tuple[TrainConfig, str]] = {
@@ -139,6 +148,12 @@ PRESETS: dict[str, tuple[TrainConfig, str]] = {
 }
 """Configurations with a word about each."""
 
+AGENT_NAMES = {
+    **{room + end: variant for room in ("room-laptop", "room-paper") for variant, end in ROOM_VARIANTS.items()},
+    **{f"trip-{variant}": variant for variant in ("usfa", "uvfa", "uvfa-off-policy", "sf-gpi")},
+}
+"""What tables of scores call the agents of presets, where their kind does not say all."""
+
 
 def preset(name: str) -> TrainConfig:
     if name not in PRESETS:
@@ -149,6 +164,7 @@ def preset(name: str) -> TrainConfig:
 def command_for(config: TrainConfig) -> str:
     """How to train this again: by its preset if that is all, else by the configuration itself."""
     for name, (found, _) in PRESETS.items():
-        if replace(found, seeds=config.seeds) == config:
-            return f"usfa train {name} --seeds {' '.join(map(str, config.seeds))}"
+        if replace(found, seeds=config.seeds, precision=config.precision) == config:
+            precision = "" if found.precision == config.precision else f" --precision {config.precision}"
+            return f"usfa train {name} --seeds {' '.join(map(str, config.seeds))}{precision}"
     return "usfa train config.json"

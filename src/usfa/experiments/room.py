@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -17,26 +16,17 @@ from usfa.errors import InputError, unknown_name
 from usfa.evaluation import read_scores, write_table
 from usfa.experiments.config import TrainConfig
 from usfa.experiments.plan import Job, RunsFailed, run_jobs
-from usfa.experiments.presets import preset
+from usfa.experiments.presets import ROOM_VARIANTS, preset
 from usfa.experiments.room_report import room_report, settings_of
 from usfa.experiments.room_tables import summary_of
 from usfa.experiments.run_directory import OnExisting, RunDirectory
 from usfa.figures import room_results as figures
 from usfa.figures import save
 from usfa.files import write_atomically
+from usfa.learners import Precision
 from usfa.progress import progress_bar
 
-__all__ = ["VARIANTS", "RoomExperiment", "reproduce_room"]
-
-VARIANTS = {
-    "usfa": "",
-    "uvfa": "-uvfa",
-    "uvfa-off-policy": "-uvfa-off-policy",
-    "sf-gpi": "-sf-gpi",
-    "usfa-sigma-0.5": "-sigma-0.5",
-    "usfa-8-tasks": "-8-tasks",
-}
-"""Agents of the paper, and what their presets add to the name of the first."""
+__all__ = ["RoomExperiment", "reproduce_room"]
 
 
 @dataclass(frozen=True)
@@ -45,7 +35,7 @@ class RoomExperiment:
 
     preset: Literal["room-laptop", "room-paper"] = "room-laptop"
     """The size of everything."""
-    variants: tuple[str, ...] = tuple(VARIANTS)
+    variants: tuple[str, ...] = tuple(ROOM_VARIANTS)
     """Which agents."""
     seeds: tuple[int, ...] = (0, 1, 2)
     """A run for each."""
@@ -53,11 +43,13 @@ class RoomExperiment:
     """Training per run; by default what the preset says."""
     snapshots: int = 5
     """How often each run is frozen and scored, besides the beginning."""
+    precision: Precision = "fp32"
+    """The same for all runs, which would not be comparable if each measured what is faster."""
 
     def __post_init__(self) -> None:
         for variant in self.variants:
-            if variant not in VARIANTS:
-                raise unknown_name("variant", variant, VARIANTS)
+            if variant not in ROOM_VARIANTS:
+                raise unknown_name("variant", variant, ROOM_VARIANTS)
         if not self.variants or len(set(self.variants)) < len(self.variants):
             raise InputError(f"variants are {self.variants}; expected one or more different ones.")
         if not self.seeds or len(set(self.seeds)) < len(self.seeds):
@@ -67,10 +59,11 @@ class RoomExperiment:
 
     def config(self, variant: str, seed: int) -> TrainConfig:
         """The preset of a variant with this experiment's numbers."""
-        base = preset(self.preset + VARIANTS[variant])
+        base = preset(self.preset + ROOM_VARIANTS[variant])
         return replace(
             base,
             seeds=(seed,),
+            precision=self.precision,
             learner=replace(base.learner, budget=base.learner.budget if self.frames is None else self.frames),
             evaluation=replace(base.evaluation, snapshots=self.snapshots),
         )
@@ -105,8 +98,7 @@ def reproduce_room(
         at_once = max(1, (os.cpu_count() or 1) // jobs[0].config.threads)
     if at_once < 1:
         raise InputError(f"at_once is {at_once}; expected at least 1 run at a time.")
-    run = RunDirectory.prepare(path, experiment, existing)
-    with run.locked():
+    with RunDirectory.opened(path, experiment, existing) as run:
         try:
             run_jobs(jobs, at_once, console)
         except RunsFailed:
@@ -134,16 +126,15 @@ def _write_tables(experiment: RoomExperiment, run: RunDirectory, jobs: list[Job]
         write_table(run.path / f"{name}.csv", table)
     for name, figure in figures.all_figures(training, summary, yardstick).items():
         save(figure, run.figures / f"{name}.png")
-    settings = settings_of(experiment.config(experiment.variants[0], experiment.seeds[0]))
+    settings = settings_of({name: experiment.config(name, experiment.seeds[0]) for name in experiment.variants})
     write_atomically(run.path / "report.md", room_report(scores, training, summary, yardstick, settings).encode())
 
 
 def _behaviour(job: Job) -> pd.DataFrame:
     """What the ε-greedy agent earned while it learned: agent, seed, task, frames, score."""
-    lines = [json.loads(line) for line in RunDirectory(job.path).metrics.read_text().splitlines()]
     rows: Iterable[tuple[str, int, str, float, float]] = (
         (job.name, job.config.seeds[0], task, line["frames"], score)
-        for line in lines
+        for line in RunDirectory(job.path).read_metrics()
         for task, score in (line["returns"] or {}).items()
     )
     return pd.DataFrame(rows, columns=["agent", "seed", "task", "frames", "score"])

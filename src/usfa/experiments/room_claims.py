@@ -35,7 +35,7 @@ def room_claims(scores: pd.DataFrame, yardstick: pd.DataFrame) -> list[Claim]:
     """Every claim of Section 4.3 and Appendices C and D about results, with what was measured after training."""
     final = _finals(scores, yardstick)
     return [
-        *_generalisation_claims(_on(final, *TEST_SETS)),
+        *_generalisation_claims(final),
         _easy_claim(final),
         *_architecture_claims(_on(final, "room-hard")),
         *_candidate_claims(_on(final, "room-hard")),
@@ -47,10 +47,14 @@ def room_claims(scores: pd.DataFrame, yardstick: pd.DataFrame) -> list[Claim]:
 
 
 def _generalisation_claims(final: pd.DataFrame) -> list[Claim]:
-    """Better than random as a whole; the tasks on which each is better are counted beside it."""
+    """Better than random as a whole; the tasks on which each is better are counted beside it.
+
+    Easy tasks with negative rewards do not count as such: theirs are a tenth of the others, and can be ignored.
+    """
+    hard = _on(final, "room-hard")
     about = {
-        "all architectures generalise quite well to the test tasks, without any learning": final,
-        "even to test tasks with negative rewards, never experienced in training": final[final.negative],
+        "all architectures generalise quite well to the test tasks, without any learning": _on(final, *TEST_SETS),
+        "even to test tasks with negative rewards, never experienced in training (hard tasks)": hard[hard.negative],
     }
     return [
         Claim(
@@ -147,33 +151,34 @@ def _differences(final: pd.DataFrame, first: Key, second: Key) -> dict[str, pd.S
 
 
 def _sometimes(statement: str, word: str, differences: Mapping[str, pd.Series]) -> Claim:
-    """Holds if more tasks have a difference above 0 than chance would give."""
-    found = {task: _above(runs) for task, runs in differences.items()}
-    up = sorted(task for task, decided in found.items() if decided == "holds")
-    down = sorted(task for task, decided in found.items() if decided == "does not hold")
+    """Holds if on more tasks than chance would give almost all runs have a difference above 0: a sign test of each."""
     runs = min((len(runs) for runs in differences.values()), default=0)
-    chance = max(0.5**runs, CHANCE)
-    opposite = "better" if word == "worse" else "worse"
+    if runs < 2:
+        return Claim("Section 4.3", statement, "fewer than two runs with both", "not decided")
+    needed = next((count for count in range(runs) if _tail(count, runs, 0.5) < CHANCE), runs)
+    chance = _tail(needed, runs, 0.5)
+    up = sorted(task for task, difference in differences.items() if (difference > 0).sum() >= needed)
+    down = sorted(task for task, difference in differences.items() if (difference < 0).sum() >= needed)
+    opposite, total = "better" if word == "worse" else "worse", len(differences)
     measured = (
-        f"{word} on {len(up)} of {len(found)} test tasks{_listed(up)}, {opposite} on {len(down)}{_listed(down)}; "
-        f"by chance about {chance * len(found):.1f} each (return, run by run)"
+        f"{word} on {len(up)} of {total} test tasks{_listed(up)}, {opposite} on {len(down)}{_listed(down)}, each in "
+        f"{needed} of {runs} runs or more; by chance about {chance * total:.1f} each (return, run by run)"
     )
     decided: Verdict = "not decided"
-    if _beyond_chance(len(up), len(found), chance):
+    if _tail(len(up), total, chance) < CHANCE:
         decided = "holds"
-    elif not up and _beyond_chance(len(down), len(found), chance):
+    elif not up and _tail(len(down), total, chance) < CHANCE:
         decided = "does not hold"
-    return Claim("Section 4.3", statement, measured if runs > 1 else "fewer than two runs with both", decided)
+    return Claim("Section 4.3", statement, measured, decided)
 
 
 def _listed(tasks: Sequence[str]) -> str:
     return f" ({'; '.join(tasks)})" if tasks else ""
 
 
-def _beyond_chance(count: int, total: int, chance: float) -> bool:
-    """Whether `count` or more of `total` come about with a probability below 5 %."""
-    tail = sum(math.comb(total, k) * chance**k * (1 - chance) ** (total - k) for k in range(count, total + 1))
-    return tail < CHANCE
+def _tail(count: int, total: int, chance: float) -> float:
+    """How probable `count` or more of `total` are, each with the same chance."""
+    return sum(math.comb(total, k) * chance**k * (1 - chance) ** (total - k) for k in range(count, total + 1))
 
 
 def _coverage_claims(final: pd.DataFrame) -> list[Claim]:

@@ -95,9 +95,10 @@ Bands are ±1 std over runs; the bars on the right of each panel are the 95 % in
 _RULES = """All numbers are normalised scores of several tasks as a whole. A comparison holds, or does not, where the
 95 % intervals over runs do not overlap; otherwise, and where there is only one run or none, it is not decided. "Almost"
 and "straightforward" ask for a share of another score of the same run; the interval of the difference is compared with
-0. Where the paper says "sometimes" or "can", tasks are counted on which the interval of the difference between both
-returns, run by run, lies on one side of 0: the claim holds if they are more than chance would give (5 %, tasks taken as
-independent), and does not hold if there are none while the other side has more than chance would give."""
+0. Where the paper says "sometimes" or "can", tasks are counted on which one return is above the other in so many runs
+as chance would give in less than 5 % of cases, or in all of few: the claim holds if such tasks are more than chance
+would give (5 %, tasks taken as independent), and does not hold if there are none while the other side has more than
+chance would give."""
 
 
 def _settings_section(settings: Mapping[str, object] | str) -> str:
@@ -127,8 +128,9 @@ def _tasks_sections(summary: pd.DataFrame, yardstick: pd.DataFrame) -> str:
     return "\n\n".join(sections)
 
 
-def settings_of(config: TrainConfig) -> dict[str, object]:
-    """What a reader wants to know of a run, in the paper's letters."""
+def settings_of(configs: Mapping[str, TrainConfig]) -> dict[str, object]:
+    """What a reader wants to know of the runs of all variants, in the paper's letters."""
+    config = next(iter(configs.values()))
     learner, evaluation = config.learner, config.evaluation
     image = config.environment_arguments.get("image_size", "default")
     return {
@@ -136,7 +138,7 @@ def settings_of(config: TrainConfig) -> dict[str, object]:
         "image": f"{image}×{image}",
         "environments": learner.environments,
         "trajectory length": learner.trajectory_length,
-        "n_z": learner.policies_per_step,
+        "n_z": ", ".join(f"{one.learner.policies_per_step} ({name})" for name, one in configs.items()),
         "γ": learner.gamma,
         "λ": learner.lambda_,
         "ε in training": learner.epsilon,

@@ -11,9 +11,9 @@ from usfa.evaluation import summarise
 from usfa.figures.room_results import AGENTS, BASELINES, BROAD, LARGE, SETS, USFA, last_snapshot
 from usfa.figures.style import method
 
-__all__ = ["ROOM_TITLE", "behaviour_table", "final_table", "gains", "summary_of", "task_table"]
+__all__ = ["ROOM_TITLE", "behaviour_table", "final_table", "gains", "has_rows_for", "summary_of", "task_table"]
 
-METHODS = (*USFA, *BROAD, *LARGE, *BASELINES)
+ROWS = (*USFA, *BROAD, *LARGE, *BASELINES)
 ROOM_TITLE = "The room: normalised score (0 random, 1 oracle), 95 % interval"
 """Over :func:`final_table` on the terminal."""
 
@@ -57,9 +57,15 @@ def final_table(summary: pd.DataFrame, measure: str = "normalised") -> pd.DataFr
     return _table_of(mine, "task_set", SETS, 2 if measure == "normalised" else 1)
 
 
+def has_rows_for(scores: pd.DataFrame) -> bool:
+    """Whether :func:`final_table` can show all of these scores, and they can be normalised."""
+    keys = set(zip(scores.agent, scores.candidates, strict=True))
+    return keys <= set(ROWS) and set(scores.task_set) <= set(SETS)
+
+
 def _table_of(final: pd.DataFrame, column: str, names: Mapping[str, str], digits: int) -> pd.DataFrame:
     rows = []
-    for key in METHODS:
+    for key in ROWS:
         mine = final[(final.agent == key[0]) & (final.candidates == key[1])].set_index(column)
         if len(mine):
             cells = {title: _cell(mine, name, digits) for name, title in names.items()}

@@ -50,25 +50,24 @@ class RunDirectory:
     # --- finding and making ---
 
     @classmethod
-    def prepare(cls, path: Path, config: object, existing: OnExisting = "refuse") -> RunDirectory:
-        """A directory for a run with this configuration: new, or the one to resume.
+    @contextmanager
+    def opened(cls, path: Path, config: object, existing: OnExisting = "refuse") -> Iterator[RunDirectory]:
+        """A directory for a run with this configuration: new, or the one to resume. No other process works there.
 
         Nothing is lost without a word: a directory that holds a run is refused unless `existing` says otherwise, one
         that holds anything else is always refused, and resuming wants the same configuration.
         """
-        run, kind = cls(path), type(config).__name__
+        run = cls(path)
         run.check(config, existing)
-        for torn in path.rglob(_TORN):
-            torn.unlink()
-        if run._holds_something:
-            if existing == "resume":
-                return run
-            run._clear()
-        write_json(path / "config.json", {"format": FORMAT, "version": __version__, "kind": kind} | to_json(config))
-        return run
+        path.mkdir(parents=True, exist_ok=True)
+        with run._locked():
+            run._sweep()
+            if existing != "resume" or not run._holds_something:
+                run._begin(config)
+            yield run
 
     def check(self, config: object, existing: OnExisting) -> None:
-        """InputError if :meth:`prepare` would refuse; changes nothing."""
+        """InputError if :meth:`opened` would refuse; changes nothing."""
         choices = get_args(OnExisting)
         if existing not in choices:  # anything else would mean to delete what is there
             raise InputError(f"existing is {existing!r}; expected one of {', '.join(map(repr, choices))}.")
@@ -100,10 +99,21 @@ class RunDirectory:
         if foreign:
             raise InputError(f"Directory {self.path} also holds {foreign[0]!r}, not of a run; nothing was deleted.")
 
-    def _clear(self) -> None:
-        with self.locked():
-            for entry in self.path.iterdir():
-                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+    def _sweep(self) -> None:
+        """Remove what a kill in the middle of a write left behind; runs inside this one do so for themselves."""
+        folders = [entry for entry in self.path.iterdir() if entry.is_dir() and entry.name != "runs"]
+        for folder in (self.path, *folders):
+            for torn in folder.glob(_TORN):
+                torn.unlink()
+
+    def _begin(self, config: object) -> None:
+        """Nothing but the configuration. A kill in between leaves a run that is not finished, and can be replaced."""
+        ends = [entry for entry in self.path.iterdir() if entry.name in _LAST_WRITTEN]
+        rest = [entry for entry in self.path.iterdir() if entry.name not in {*_LAST_WRITTEN, "config.json"}]
+        for entry in (*ends, *rest):
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+        header = {"format": FORMAT, "version": __version__, "kind": type(config).__name__}
+        write_json(self.path / "config.json", header | to_json(config))
 
     def _check_same(self, config: object) -> None:
         found, wanted = self.config(type(config)), config
@@ -123,7 +133,7 @@ class RunDirectory:
         return read_config(self.path / "config.json", kind)
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def _locked(self) -> Iterator[None]:
         """Only one process at a time may work here; the lock goes with the process, also after kill -9."""
         if fcntl is None:
             yield
@@ -189,6 +199,11 @@ class RunDirectory:
     def _checkpoints(self) -> list[Path]:
         return sorted((self.path / "checkpoints").glob("state-*.usfa"))
 
+    @property
+    def bytes_of_checkpoints(self) -> int:
+        """What states and snapshots take by now."""
+        return sum(path.stat().st_size for path in (self.path / "checkpoints").glob("*.usfa"))
+
     def save_snapshot(self, milestone: int, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         _write_tensors(self._snapshot(milestone), tensors, values)
 
@@ -198,15 +213,30 @@ class RunDirectory:
             raise InputError(f"The run in {self.path} has no snapshot {path.name}; finish it with --resume.")
         return _read_tensors(path)
 
+    def read_metrics(self) -> list[dict[str, Any]]:
+        """The lines of metrics.jsonl that are whole."""
+        if not self.metrics.exists():
+            return []
+        return _whole_lines(self.metrics.read_bytes())
+
+    def last_metrics(self) -> dict[str, Any]:
+        """The last whole line of metrics.jsonl, without reading all; empty if there is none."""
+        if not self.metrics.exists():
+            return {}
+        with self.metrics.open("rb") as file:
+            file.seek(max(0, self.metrics.stat().st_size - _LONGEST_LINE))
+            return next(reversed(_whole_lines(file.read())), {})
+
     def rewind_metrics(self, updates: int) -> None:
         """Drop the lines that a resumed run will write again."""
         if self.metrics.exists():
-            lines = self.metrics.read_text().splitlines(keepends=True)
-            kept = [line for line in lines if (count := _updates(line)) is not None and count <= updates]
+            kept = [json.dumps(line) + "\n" for line in self.read_metrics() if line["updates"] <= updates]
             write_atomically(self.metrics, "".join(kept).encode())
 
 
 _TORN = ".*.part"  # what a kill in the middle of a write leaves behind
+_LAST_WRITTEN = {"scores.csv", "report.md"}  # by these a run, or an experiment of several, is known to be finished
+_LONGEST_LINE = 4096
 _OURS = {"config.json", "metrics.jsonl", "trajectories.jsonl", "report.md", "checkpoints", "agent", "figures", "runs"}
 
 
@@ -225,12 +255,17 @@ def _is_ours(entry: Path) -> bool:
     return entry.name in _OURS or entry.suffix == ".csv" or entry.match(_TORN)
 
 
-def _updates(line: str) -> int | None:
-    """The count in a line of metrics.jsonl, None if the line is torn."""
-    try:
-        return int(json.loads(line)["updates"]) if line.endswith("\n") else None
-    except (ValueError, KeyError, TypeError):
-        return None
+def _whole_lines(content: bytes) -> list[dict[str, Any]]:
+    """Lines of metrics.jsonl, without those that a kill or a power cut has torn."""
+    found = []
+    for line in content.split(b"\n")[:-1]:
+        try:
+            metrics = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(metrics, dict) and isinstance(metrics.get("updates"), int):
+            found.append(metrics)
+    return found
 
 
 def read_config(path: Path, kind: type[Config]) -> Config:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from usfa.agents import Agent
-from usfa.evaluation import Protocol, Scores, score, score_table
+from usfa.evaluation import Scores, ScoringProtocol, score, score_table
 from usfa.experiments.config import TrainConfig
 from usfa.experiments.run_directory import RunDirectory
 from usfa.learners import Improver
@@ -148,7 +148,7 @@ class ScoringPlan:
     def score(self, agent: Agent, parameters: Parameters) -> Scores:
         rngs = [np.random.default_rng([seed, 1]) for seed in self.config.seeds]
         z = np.stack([self.policies(seed) for seed in self.config.seeds])
-        protocol = Protocol(self.config.evaluation.episodes, self.config.evaluation.epsilon)
+        protocol = ScoringProtocol(self.config.evaluation.episodes, self.config.evaluation.epsilon)
         return score(agent, parameters, self.config.environments, self.w, z, rngs, protocol)
 
     def policies(self, seed: int) -> NDArray[np.float64]:

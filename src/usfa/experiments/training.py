@@ -6,6 +6,7 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -62,12 +63,14 @@ def train(
     choose_device(config.device)  # what is not there is said before the directory is touched
     RunDirectory(Path(path)).check(config, existing)  # before a cluster is started
     cluster = cluster or ClusterConfig()
-    with nullcontext() if cluster.cluster is None else connected(cluster):
-        run = RunDirectory.prepare(Path(path), config, existing)
-        with run.locked(), _threads(config.threads):
-            if not run.scores.exists():
-                _train(config, agent, run, console, name or config.agent, cluster)
-    return run
+    with (
+        nullcontext() if cluster.cluster is None else connected(cluster),
+        RunDirectory.opened(Path(path), config, existing) as run,
+        _threads(config.threads),
+    ):
+        if not run.scores.exists():
+            _train(config, agent, run, console, name or config.agent, cluster)
+        return run
 
 
 def _train(
@@ -79,7 +82,8 @@ def _train(
     with progress_bar(f"{name}: scoring snapshots", len(config.milestones), "snapshots", console) as bar:
         scores = score_snapshots(config, agent, run, name, bar)
     parameters = {key: x.detach() for key, x in learner.best_parameters.items()}
-    save_agent(run.agent, _agent_file(config, agent, scores, cluster), parameters)
+    made_by = replace(config, precision=learner.precision)
+    save_agent(run.agent, _agent_file(made_by, agent, scores, cluster), parameters)
     write_table(run.scores, scores)
 
 
@@ -140,8 +144,10 @@ def _learn(
     learner = _learner(config, agent, run, device, cluster, console)
     snapshots = SnapshotWriter(config.milestones, run)
     checkpoints = Checkpoints(run, learner, snapshots, config.checkpoint_every)
-    require_space(run.path, _bytes_of_run(config, learner))
-    if not checkpoints.resume():
+    resumed = checkpoints.resume()
+    if not learner.done:
+        require_space(run.path, _bytes_of_run(config, learner) - run.bytes_of_checkpoints)
+    if not resumed:
         learner.precision = _precision(config, agent, device)
     with (
         progress_bar(_label(label, config), config.learner.budget, config.learner.budget_unit, console) as bar,
@@ -239,7 +245,7 @@ def _agent_file(config: TrainConfig, agent: Agent, scores: pd.DataFrame, cluster
         seeds=config.seeds,
         training=to_json(config),
         command=f"{command_for(config)} {cluster.flags}".strip(),
-        frames=int(scores.frames.max()),
+        frames=round(scores[scores.snapshot == scores.snapshot.max()].frames.mean()),
         scores=_final_means(scores),
     )
 

@@ -91,9 +91,14 @@ def reproduce_trip(
 
     `runs/` inside the directory has a run directory for each method; everything else is made from those.
     """
-    run = RunDirectory.prepare(path, experiment, existing)
-    if (path / "report.md").exists():
+    with RunDirectory.opened(path, experiment, existing) as run:
+        if not (path / "report.md").exists():
+            _reproduce(experiment, run, console)
         return run
+
+
+def _reproduce(experiment: TripExperiment, run: RunDirectory, console: Console | None) -> None:
+    path = run.path
     for variant in VARIANTS:
         train(experiment.config(variant), path / "runs" / variant, "resume", console, name=variant)
     mdp = trip_mdp(experiment.places, experiment.exploration_cost)
@@ -112,7 +117,6 @@ def reproduce_trip(
         report = trip_report(mdp, scores, summary, maps, bounds)
         write_atomically(path / "report.md", report.encode())
         bar.update(4)
-    return run
 
 
 def _save_exact_agent(experiment: TripExperiment, mdp: TabularMDP, directory: Path) -> None:
