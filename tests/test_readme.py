@@ -6,6 +6,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from usfa.experiments.room_tables import final_table
+
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 
@@ -35,3 +37,16 @@ def test_published_numbers_are_those_of_the_published_run(page: str) -> None:
         published = f"{row.mean:.4f} [{row.low:.4f}, {row.high:.4f}]"
         if row.candidates in {"task", "sample:5"}:
             assert published in text, (row.agent, row.candidates)
+
+
+README_NAMES = {"USFA, C = M": "USFA, C = M", "SF&GPI (learned ψ)": "SF&GPI", "UVFA": "UVFA, on-policy"}
+
+
+def test_published_scores_of_the_room_are_those_of_the_published_runs() -> None:
+    table = final_table(pd.read_csv(ROOT / "docs" / "results" / "room-agents" / "summary.csv"))
+    readme, page = ((ROOT / name).read_text().replace("**", "") for name in ("README.md", "docs/room-agents.md"))
+    assert len(table) == 12
+    for name, *scores, runs in table.to_numpy().tolist():
+        assert " | ".join([name, *scores, runs]) in page
+        if name in README_NAMES:
+            assert " | ".join([README_NAMES[name], *scores]) in readme

@@ -38,6 +38,10 @@ SMALL_ROOM = TrainConfig(
         gamma=0.85,
         epsilon=0.2,
         learning_rate=1e-3,
+        updates_per_round=8,
+        reuse=0,
+        replay_capacity=10_000,
+        target_every=None,
     ),
     evaluation=EvaluationConfig(snapshots=1),
 )

@@ -4,7 +4,7 @@
 
 Every setting trains a USFA with seeds that no published number uses, and is scored with C = M as evaluation does: on
 the training tasks, and on tasks that are neither trained on nor tested in any published number. It can be stopped and
-called again: what is done is not done again. Results: docs/room-agents.md.
+called again: what is done is not done again. Results: docs/room-settings.md.
 """
 
 from __future__ import annotations
@@ -89,6 +89,7 @@ def main() -> None:
     parser.add_argument("--frames", type=int, default=1_000_000)
     parser.add_argument("--seeds", type=int, nargs="+", default=[100, 101, 102])
     parser.add_argument("--only", nargs="+", choices=CHANGES, metavar="NAME", help="some of the settings")
+    parser.add_argument("--at-once", type=int, default=os.cpu_count() or 1, help="runs; by default one for each core")
     parser.add_argument("--out", type=Path, default=Path("runs/room-settings"))
     chosen = parser.parse_args()
     jobs = [
@@ -97,7 +98,7 @@ def main() -> None:
         for name, config in settings(chosen.frames).items()
         if chosen.only is None or name in chosen.only
     ]
-    run_jobs(jobs, os.cpu_count() or 1, Console(stderr=True))
+    run_jobs(jobs, chosen.at_once, Console(stderr=True))
     table = results(jobs)
     write_table(chosen.out / "settings.csv", table)
     print(markdown_table(table))

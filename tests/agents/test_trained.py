@@ -198,12 +198,12 @@ def test_model_card_is_written(saved):
     assert "| gap | 0.25000 |" in card
 
 
-def test_learned_sf_gpi_trusts_what_it_has_learned(usfa_agent):
+@pytest.mark.parametrize("policies", ["train", "gaussian:0.1"])
+def test_where_only_policies_near_m_were_learned_those_are_trusted(usfa_agent, policies):
     assert usfa_agent.default_candidates == "train+task"
-    file = replace(usfa_agent.file, policies="train")
-    sf_gpi = TrainedAgent(file, usfa_agent.parameters, usfa_agent.seed)
-    assert sf_gpi.default_candidates == "train"
-    np.testing.assert_array_equal(sf_gpi.policy([1, -1]).z, np.eye(2))
+    agent = TrainedAgent(replace(usfa_agent.file, policies=policies), usfa_agent.parameters, usfa_agent.seed)
+    assert agent.default_candidates == "train"
+    np.testing.assert_array_equal(agent.policy([1, -1]).z, np.eye(2))
 
 
 def test_exact_tables_are_saved_too(tmp_path):

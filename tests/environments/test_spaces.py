@@ -286,6 +286,10 @@ def test_axes_are_moved_and_not_mixed_up():
     encoded = ObservationSpec.of(gym.spaces.Box(0, 255, stack.shape, np.uint8)).encode(stack)
     assert np.array_equal(encoded[..., :3], stack[0])
     assert np.array_equal(encoded[..., 3:], stack[1])
+    first_channels = np.moveaxis(stack, -1, -3)
+    spec = ObservationSpec.of(gym.spaces.Box(0, 255, first_channels.shape, np.uint8))
+    assert np.array_equal(spec.encode(first_channels), encoded)
+    assert np.array_equal(spec.encode(first_channels[None]), encoded[None])
     stack[:], first[:] = 0, 0
     assert encoded.any()  # it was copied
 

@@ -88,7 +88,8 @@ def test_agents_of_the_room_differ_only_in_what_they_learn_about(base):
 def test_fixed_tasks_have_as_many_environments_each(name):
     config = preset(name)
     assert config.learner.environments % len(config.tasks) == 0
-    in_a_part = config.learner.environments // config.learner.updates_per_round
+    learned = config.learner.environments * (1 + config.learner.reuse)  # in a round, fresh or again
+    in_a_part = learned // config.learner.updates_per_round
     assert in_a_part >= len(config.tasks)  # every update learns from every task
 
 

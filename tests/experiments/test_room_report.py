@@ -247,6 +247,7 @@ def test_report_tells_every_claim_and_shows_every_figure(scores, summary):
         assert f"| {claim.source} | {claim.statement} | {claim.measured} | **{claim.verdict}** |" in report
     assert set(re.findall(r"\(figures/(.*?)\.png\)", report)) == set(all_figures(training, summary, YARDSTICK))
     assert "frames per run: 5,000,000" in report
+    assert "past rounds learned again with each: 1 of 100; target network: of every 100 updates" in report
     assert "n_z: 30 (usfa), 1 (uvfa);" in report
     assert "after 4 million frames" in report
     assert "1 of 10 comparisons" in report

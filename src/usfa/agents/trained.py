@@ -25,7 +25,7 @@ from usfa.errors import InputError
 from usfa.files import read_json, sha256, write_atomically, write_json
 from usfa.functional import mask_illegal
 from usfa.networks import NetworkConfig, Parameters, select_run
-from usfa.policies import candidate_set, parse_sampler
+from usfa.policies import Gaussian, candidate_set, parse_sampler
 from usfa.records import from_json, to_json
 from usfa.tasks import format_task, parse_task, parse_tasks
 from usfa.trajectory import Present
@@ -93,10 +93,15 @@ class TrainedAgent:
 
     @property
     def default_candidates(self) -> str:
-        """M ∪ {w'}, both kinds of generalisation, where the agent can do both."""
-        if self.file.kind == "usfa" and self.file.policies == "train":  # SF&GPI, which never learns ψ(·, w')
-            return "train"
-        return {"usfa": "train+task", "uvfa": "task", "sf-gpi-tables": "train"}[self.file.kind]
+        """M ∪ {w'}, both kinds of generalisation, but M alone where only policies in or near M were learned.
+
+        GPI would trust ψ(·, w') there as it does the others, and in the room that costs more than it brings: see
+        docs/room-settings.md.
+        """
+        if self.file.kind == "uvfa":
+            return "task"
+        has_other_policies = self.file.kind == "usfa" and self.file.policies != "train"
+        return "train+task" if has_other_policies and not isinstance(self.sampler, Gaussian) else "train"
 
     def candidates(
         self, w: NDArray[np.float64], candidates: Candidates | None, rng: np.random.Generator
@@ -122,7 +127,7 @@ class TrainedAgent:
         Args:
             observation: as the environment gives it, or a batch of such.
             task: w, numbers or text.
-            candidates: C; by default M ∪ {w'} for a USFA, M for SF&GPI, {w'} for a UVFA.
+            candidates: C; by default :attr:`default_candidates`.
             legal: [A] or [K, A], which actions exist; the others get -inf.
             seed: for "sample:N".
         """
@@ -159,7 +164,7 @@ class TrainedAgent:
         Args:
             task: w, as [1, 1, -1, 0], "1,1,-1,0" or "11-10".
             candidates: C, the policies that GPI may trust: "task", "train", "train+task", "sample:30" or an array
-                [N, D]; by default M ∪ {w'} for a USFA, M for SF&GPI, {w'} for a UVFA.
+                [N, D]; by default :attr:`default_candidates`.
             seed: for "sample:N".
         """
         w = parse_task(task, self.file.spec.features)

@@ -33,7 +33,8 @@ class Evaluate:
     task: tuple[str, ...]
     """Tasks w': "1,-1,0,0", the paper's shorthand "1-100", or the name of a set such as trip-directions."""
     candidates: tuple[str, ...] = ()
-    """Candidate sets C: task, train, train+task, sample:N, or vectors "1,0;0,1". By default train+task (UVFA: task)."""
+    """Candidate sets C: task, train, train+task, sample:N, or vectors "1,0;0,1".
+    By default train+task; train where only policies near M were learned, task for a UVFA."""
     seed: int | None = None
     """Which of the training seeds; the first by default."""
     episodes: int = 20

@@ -49,7 +49,8 @@ class Front:
     preferences: str = "simplex:100"
     """Preferences w: simplex:N, lattice:H (multiples of 1/H), corners, the name of a set, or vectors "1,0;0.5,0.5"."""
     candidates: str | None = None
-    """Candidate set C: task, train, train+task, sample:N, or vectors. By default train+task (UVFA: task)."""
+    """Candidate set C: task, train, train+task, sample:N, or vectors. By default train+task; train where
+    only policies near M were learned, task for a UVFA."""
     gamma: float | None = None
     """γ of the values; by default that of the training."""
     reference: str | None = None

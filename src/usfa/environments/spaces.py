@@ -101,14 +101,16 @@ class ObservationSpec:
 
     @classmethod
     def _image(cls, given: tuple[int, ...]) -> ObservationSpec:
-        """[H, W, C] as it is; [C, H, W], known by its smallest axis; grey [H, W]; a stack of frames [S, H, W, C], whose
-        channels are put one behind the other.
+        """[H, W, C] as it is; [C, H, W], known by its smallest axis; grey [H, W]; a stack of frames [S, H, W, C] or
+        [S, C, H, W], whose channels are put one behind the other.
         """
         match given:
             case (height, width):
                 return cls((height, width, 1), given=given)
-            case (channels, height, width) if channels < min(height, width):
+            case (channels, height, width) if _has_channels_first(given):
                 return cls((height, width, channels), given=given)
+            case (frames, channels, height, width) if _has_channels_first(given):
+                return cls((height, width, frames * channels), given=given)
             case (frames, height, width, channels):
                 return cls((height, width, frames * channels), given=given)
         return cls(given)
@@ -190,11 +192,17 @@ class ObservationSpec:
     def _encode_image(self, values: NDArray[Any], batch: tuple[int, ...]) -> NDArray[np.uint8]:
         if values.dtype != np.uint8:
             raise InputError(f"The image is of {values.dtype}; expected uint8, from 0 to 255.")
-        if self.given is not None and len(self.given) == 3:
+        given = self.shape if self.given is None else self.given
+        if len(given) > 2 and _has_channels_first(given):
             values = np.moveaxis(values, -3, -1)
-        elif self.given is not None and len(self.given) == 4:
+        if len(given) == 4:
             values = np.moveaxis(values, -4, -2)
         return np.array(values.reshape(*batch, *self.shape), order="C")
+
+
+def _has_channels_first(given: tuple[int, ...]) -> bool:
+    """Of an image with channels: they are fewer than rows and columns."""
+    return given[-3] < min(given[-2:])
 
 
 def _part_of(observation: Any, key: str) -> object:

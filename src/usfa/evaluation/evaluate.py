@@ -39,7 +39,7 @@ def evaluate(
     Args:
         agent: from :func:`usfa.load`.
         tasks: one vector, several, their text ("1,0;0.5,0.5"), or the name of a set ("trip-directions").
-        candidates: a set C, or several names; by default M ∪ {w'} for a USFA, M for SF&GPI, {w'} for a UVFA.
+        candidates: a set C, or several names; by default :attr:`TrainedAgent.default_candidates`.
         episodes: per task and candidate set, when the score is not exact.
         epsilon: probability of a random action in episodes.
         seed: of the environments, the exploration and "sample:N".

@@ -67,7 +67,7 @@ def front_of(
     Args:
         agent: from :func:`usfa.load`.
         preferences: K tasks: vectors, their text, or a set such as "simplex:100" or "lattice:12".
-        candidates: a set C; by default M ∪ {w'} for a USFA, M for SF&GPI, {w'} for a UVFA.
+        candidates: a set C; by default :attr:`TrainedAgent.default_candidates`.
         known: value vectors [P, D] that are possible with this γ, such as :func:`known_front` gives; they say what is
             optimal for preferences without negative entries.
         gamma: γ of the values; by default what the agent was trained with.

@@ -46,15 +46,18 @@ _ROOM_PAPER = TrainConfig(
     environment="room",
     training_tasks="room-train",
     environment_arguments={"image_size": 84},
-    # Section 4.2 and Appendix C, but for normalisation, γ, the optimiser and its settings, which it does not give.
-    network=NetworkConfig(MNIH_2015, memory=256, trunk=(128,), embedding=(32, 32), head=(128,), normalise=True),
+    # Section 4.2 and Appendix C, but for γ, the optimiser, the target network and the replay, which it does not give.
+    network=NetworkConfig(MNIH_2015, memory=256, trunk=(128,), embedding=(32, 32), head=(128,)),
     learner=LearnerConfig(
         policies="gaussian:0.1",
         policies_per_step=30,
         environments=200,
         tasks="fixed",
         trajectory_length=32,
-        updates_per_round=25,
+        reuse=1,
+        replay_capacity=20,
+        updates_per_round=50,
+        target_every=100,
         lambda_=0.9,
         gamma=0.97,
         epsilon=0.1,
@@ -75,8 +78,8 @@ _ROOM_PAPER = TrainConfig(
 _ROOM_LAPTOP = replace(
     _ROOM_PAPER,
     environment_arguments={"image_size": 42},
-    network=NetworkConfig(((16, 6, 4), (32, 3, 2)), memory=128, trunk=(128,), head=(64,), normalise=True),
-    learner=replace(_ROOM_PAPER.learner, environments=64, updates_per_round=8, budget=5_000_000),
+    network=NetworkConfig(((16, 6, 4), (32, 3, 2)), memory=128, trunk=(128,), head=(64,)),
+    learner=replace(_ROOM_PAPER.learner, environments=64, replay_capacity=100, updates_per_round=16, budget=5_000_000),
     checkpoint_every=200,
     threads=1,
     precision="fp32",
@@ -144,7 +147,7 @@ PRESETS: dict[str, tuple[TrainConfig, str]] = {
     "one-state-usfa": (_ONE_STATE, "USFA on the one-state MDP, Appendix A"),
     "one-state-uvfa": (_uvfa(_ONE_STATE, "train", 3), "UVFA on the one-state MDP, fitted to three tasks"),
     **_room_variants("room-laptop", _ROOM_LAPTOP, "42×42 pixels and a small network, for 2 cores"),
-    **_room_variants("room-paper", _ROOM_PAPER, "with the paper's settings"),
+    **_room_variants("room-paper", _ROOM_PAPER, "with the paper's network and environments"),
 }
 """Configurations with a word about each."""
 
