@@ -127,7 +127,7 @@ def evaluation(config: TrainConfig, agent: Agent) -> Iterator[object]:
     plan, rng = ScoringPlan(config, agent.spec.features), np.random.default_rng(0)
     batch = episode_batch(config.environments, plan.w, plan.policies(0), config.evaluation.episodes, rng)
     parameters = agent.initial_parameters(torch.Generator().manual_seed(0))
-    return acting(agent, parameters, *batch, config.evaluation.epsilon, rng)
+    return acting(agent, parameters, batch, config.evaluation.epsilon, rng)
 
 
 def median_of_turns(work: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:

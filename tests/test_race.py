@@ -54,7 +54,7 @@ def test_expected_utility_is_that_of_the_library(racing):
     parameters = agent.initial_parameters(torch.Generator().manual_seed(3))
     w, rng = np.array(contest.preferences), np.random.default_rng(0)
     batch = episode_batch(EnvironmentSource(contest.make), w, w[:, None], 1, rng)
-    found = vector_returns(agent, parameters, *batch, 0.0, rng, contest.gamma)
+    found = vector_returns(agent, parameters, batch, 0.0, rng, contest.gamma)
 
     def act(seen, tasks):
         present = agent.at_start(torch.from_numpy(agent.spec.observation.encode(seen)))

@@ -101,7 +101,7 @@ def expected_utility(learner: Learner, config: TrainConfig, run: int, w: NDArray
     rng = np.random.default_rng([config.seeds[run], 1])
     batch = episode_batch(config.environments, w, w[:, None], episodes, rng)
     parameters = {name: x.detach() for name, x in select_run(learner.best_parameters, run).items()}
-    collected = vector_returns(learner.agent, parameters, *batch, 0.0, rng, config.learner.gamma)
+    collected = vector_returns(learner.agent, parameters, batch, 0.0, rng, config.learner.gamma)
     return float(np.einsum("bd,bd->b", collected.discounted, batch.w).mean())
 
 

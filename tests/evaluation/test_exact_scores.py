@@ -9,7 +9,7 @@ from usfa.agents import AgentSpec, exact_sf_gpi, make_agent
 from usfa.environments import EnvironmentBatch, EnvironmentSource, ObservationSpec, TabularEnv, Trip, make, trip_mdp
 from usfa.errors import InputError
 from usfa.evaluation import exact_mdp, exact_scores
-from usfa.evaluation.episodes import episode_returns, vector_returns
+from usfa.evaluation.episodes import EpisodeBatch, episode_returns, vector_returns
 from usfa.evaluation.exact import greedy_tables
 from usfa.evaluation.scoring import ScoringProtocol, score
 from usfa.functional import optimal_return
@@ -71,7 +71,7 @@ def test_episodes_agree_with_exact_scores_in_a_deterministic_mdp():
     scores = exact_scores(agent, parameters, trip_mdp(), W, z)
     for run in range(4):
         batch, rng = batch_of(Trip, len(W)), np.random.default_rng(run)
-        returns = episode_returns(agent, select_run(parameters, run), batch, W, z[run], 0.0, rng)
+        returns = episode_returns(agent, select_run(parameters, run), EpisodeBatch(batch, W, z[run]), 0.0, rng)
         np.testing.assert_allclose(returns, scores[run], atol=1e-6)
 
 
@@ -85,9 +85,7 @@ def test_mean_of_episodes_comes_to_the_exact_score_in_a_random_mdp():
     returns = episode_returns(
         agent,
         select_run(parameters, 0),
-        batch_of(lambda: TabularEnv(mdp, *names), 800),
-        np.tile(w, (400, 1)),
-        np.tile(z[0], (400, 1, 1)),
+        EpisodeBatch(batch_of(lambda: TabularEnv(mdp, *names), 800), np.tile(w, (400, 1)), np.tile(z[0], (400, 1, 1))),
         0.0,
         np.random.default_rng(0),
     ).reshape(400, 2)
@@ -99,8 +97,8 @@ def test_mean_of_episodes_comes_to_the_exact_score_in_a_random_mdp():
 def test_exploration_lowers_the_score_of_a_good_policy():
     actor, tables = exact_sf_gpi(trip_mdp(), torch.eye(2, dtype=torch.float64))
     w, z = np.tile([[1.0, 0.0]], (200, 1)), np.tile(np.eye(2), (200, 1, 1))
-    greedy = episode_returns(actor, tables, batch_of(Trip, 200), w, z, 0.0, np.random.default_rng(0))
-    random = episode_returns(actor, tables, batch_of(Trip, 200), w, z, 1.0, np.random.default_rng(0))
+    greedy = episode_returns(actor, tables, EpisodeBatch(batch_of(Trip, 200), w, z), 0.0, np.random.default_rng(0))
+    random = episode_returns(actor, tables, EpisodeBatch(batch_of(Trip, 200), w, z), 1.0, np.random.default_rng(0))
     assert greedy.tolist() == [1.0] * 200
     # C 1, F 0, and E: -0.05 plus the mean of cos kπ/12.
     expected = (1 + 0 - 0.05 + np.cos(np.arange(7) * np.pi / 12).mean()) / 3
@@ -113,9 +111,7 @@ def test_episodes_repeat_with_their_generator():
         episode_returns(
             agent,
             select_run(parameters, 0),
-            batch_of(Trip, len(W)),
-            W,
-            random_candidates(1)[0],
+            EpisodeBatch(batch_of(Trip, len(W)), W, random_candidates(1)[0]),
             0.7,
             np.random.default_rng(s),
         )
@@ -133,7 +129,7 @@ def test_an_episode_without_end_is_cut_and_counts_with_what_it_has_collected():
     sentence = "^1 of 2 episodes had not ended after 50 steps and were cut there; expected an environment with a time"
     with pytest.warns(UserWarning, match=sentence):
         found = vector_returns(
-            agent, select_run(parameters, 0), batch, w, z, 0.0, np.random.default_rng(0), 0.9, patience=50
+            agent, select_run(parameters, 0), EpisodeBatch(batch, w, z), 0.0, np.random.default_rng(0), 0.9, patience=50
         )
     assert found.undiscounted.tolist() == [[50, 100], [3, 6]]
     assert found.discounted[:, 0] == pytest.approx([(1 - 0.9**50) / 0.1, 2.71])
@@ -143,7 +139,9 @@ def test_truncated_episodes_count_with_what_they_collected():
     agent, parameters = random_agents("usfa", 1, AgentSpec(ObservationSpec((5,), 5), 2, 2))
     w, z = np.tile([[1.0, 0.0]], (50, 1)), np.zeros((50, 1, 2))
     batch = batch_of(SavableWalk, 50)
-    returns = episode_returns(agent, select_run(parameters, 0), batch, w, z, 1.0, np.random.default_rng(0))
+    returns = episode_returns(
+        agent, select_run(parameters, 0), EpisodeBatch(batch, w, z), 1.0, np.random.default_rng(0)
+    )
     assert set(returns.tolist()) == {0.0, 1.0}  # cut off, or at the edge
 
 
@@ -154,7 +152,9 @@ def test_only_the_first_episode_counts():
     batch = EnvironmentBatch([short, long], 1.0, [0, 1])
     agent, parameters = random_agents("usfa", 1, AgentSpec(ObservationSpec((2,)), 3, 2))
     w, z = np.ones((2, 2)), np.zeros((2, 1, 2))
-    returns = episode_returns(agent, select_run(parameters, 0), batch, w, z, 0.0, np.random.default_rng(0))
+    returns = episode_returns(
+        agent, select_run(parameters, 0), EpisodeBatch(batch, w, z), 0.0, np.random.default_rng(0)
+    )
     assert returns.tolist() == [1.0, 6.0]
 
 
@@ -164,9 +164,7 @@ def test_tasks_of_another_length_are_refused():
         episode_returns(
             agent,
             select_run(parameters, 0),
-            batch_of(lambda: make("one-state"), len(W)),
-            W,
-            random_candidates(1)[0],
+            EpisodeBatch(batch_of(lambda: make("one-state"), len(W)), W, random_candidates(1)[0]),
             0.0,
             np.random.default_rng(0),
         )

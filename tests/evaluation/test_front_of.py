@@ -22,7 +22,7 @@ from usfa.evaluation import (
     known_table,
     write_table,
 )
-from usfa.evaluation.episodes import vector_returns
+from usfa.evaluation.episodes import EpisodeBatch, vector_returns
 from usfa.functional import TabularMDP, best_utility, expected_utility, hypervolume, nondominated, optimal_return
 from usfa.networks import NetworkConfig
 from usfa.tasks import simplex_lattice, spread_over_simplex
@@ -77,7 +77,7 @@ def returns_of(*scripts, gamma):
     )
     parameters = agent.initial_parameters(torch.Generator().manual_seed(0))
     w, z = np.ones((len(scripts), 2)), np.zeros((len(scripts), 1, 2))
-    return vector_returns(agent, parameters, batch, w, z, 0.0, np.random.default_rng(0), gamma)
+    return vector_returns(agent, parameters, EpisodeBatch(batch, w, z), 0.0, np.random.default_rng(0), gamma)
 
 
 def test_features_are_summed_with_and_without_discount():

@@ -178,7 +178,7 @@ def values(learner, config, w):
     rng = np.random.default_rng(0)
     batch = episode_batch(config.environments, w, w[:, None], 1, rng)
     parameters = {name: x.detach() for name, x in select_run(learner.best_parameters, 0).items()}
-    return vector_returns(learner.agent, parameters, *batch, 0.0, rng, config.learner.gamma).discounted
+    return vector_returns(learner.agent, parameters, batch, 0.0, rng, config.learner.gamma).discounted
 
 
 def utility_loss(name, budget, w, **arguments):

@@ -1,7 +1,7 @@
 """Agents -> tables of scores, and statistics of such tables."""
 
 from usfa.evaluation.bounds import bound_table
-from usfa.evaluation.episodes import acting, environments_of
+from usfa.evaluation.episodes import EpisodeBatch, acting, environments_of
 from usfa.evaluation.evaluate import evaluate
 from usfa.evaluation.exact import exact_mdp, exact_scores, greedy_tables
 from usfa.evaluation.fronts import (
@@ -19,6 +19,7 @@ from usfa.evaluation.statistics import Summary, bootstrap_interval, interquartil
 
 __all__ = [
     "SCORE_COLUMNS",
+    "EpisodeBatch",
     "Scores",
     "ScoringProtocol",
     "Summary",

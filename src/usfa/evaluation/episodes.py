@@ -51,11 +51,11 @@ def environments_of(agent: TrainedAgent, trust: bool, environment: str | None = 
 
 
 class EpisodeBatch(NamedTuple):
-    """E episodes of each of K tasks, side by side: the first episode of every task, then the second, …"""
+    """Episodes that are played side by side, each with its task and candidate set."""
 
-    environments: Batch  # of E·K
-    w: Array  # [E·K, D]
-    z: Array  # [E·K, N, D]
+    environments: Batch  # of B
+    w: Array  # [B, D]
+    z: Array  # [B, N, D]
 
 
 @contextmanager
@@ -76,7 +76,7 @@ def playing(
 def episode_batch(
     environments: EnvironmentSource, w: Array, z: Array, episodes: int, rng: np.random.Generator
 ) -> EpisodeBatch:
-    """Tasks w [K, D] with candidate sets z [K, N, D], E times; all tasks meet the same worlds."""
+    """Tasks w [K, D] with candidate sets z [K, N, D], E times: all tasks in one world, then in the next, …"""
     seeds = np.repeat(rng.integers(2**31, size=episodes), len(w)).tolist()
     return EpisodeBatch(environments.batch(seeds, gamma=1.0), np.tile(w, (episodes, 1)), np.tile(z, (episodes, 1, 1)))
 
@@ -91,58 +91,52 @@ class VectorReturns(NamedTuple):
 def episode_returns(
     actor: Actor,
     parameters: Parameters,
-    batch: Batch,
-    w: Array,
-    z: Array,
+    batch: EpisodeBatch,
     epsilon: float,
     rng: np.random.Generator,
-    patience: int = PATIENCE,
     on_step: OnStep | None = None,
 ) -> Array:
     """The undiscounted return Σ φ_t·w of one ε-greedy episode for each of B tasks -> [B].
 
     Arguments as in :func:`vector_returns`.
     """
-    collected = vector_returns(actor, parameters, batch, w, z, epsilon, rng, patience=patience, on_step=on_step)
-    return np.einsum("bd,bd->b", collected.undiscounted, w)
+    collected = vector_returns(actor, parameters, batch, epsilon, rng, on_step=on_step)
+    return np.einsum("bd,bd->b", collected.undiscounted, batch.w)
 
 
 def vector_returns(
     actor: Actor,
     parameters: Parameters,
-    batch: Batch,
-    w: Array,
-    z: Array,
+    batch: EpisodeBatch,
     epsilon: float,
     rng: np.random.Generator,
     gamma: float = 1.0,
     patience: int = PATIENCE,
     on_step: OnStep | None = None,
 ) -> VectorReturns:
-    """The features that one ε-greedy episode collects for each of B tasks; the batch is closed afterwards.
+    """The features that one ε-greedy episode collects for each of B tasks; environments are closed afterwards.
 
     Args:
         actor: the agent.
         parameters: of one run.
-        batch: B environments at the start of an episode.
-        w: [B, D].
-        z: [B, N, D].
+        batch: B environments at the start of an episode, their tasks and candidate sets.
         epsilon: ε.
         rng: for the exploration.
         gamma: γ of the discounted return.
         patience: an episode that lasts longer counts with what it has collected so far.
         on_step: told of every step.
     """
-    with closing(batch):
-        if batch.features != w.shape[1]:
+    environments, features = batch.environments, batch.w.shape[1]
+    with closing(environments):
+        if environments.features != features:
             raise InputError(
-                f"The environment has {batch.features} features; the agent's tasks have {w.shape[1]} entries."
+                f"The environment has {environments.features} features; the agent's tasks have {features} entries."
             )
-        shown, expected = batch.observation.shape[1:], actor.spec.observation.shape
+        shown, expected = environments.observation.shape[1:], actor.spec.observation.shape
         if shown != expected:
             raise InputError(f"The environment shows observations of shape {shown}; the agent expects {expected}.")
-        steps = acting(actor, parameters, batch, w, z, epsilon, rng)
-        return _collect(steps, w.shape, gamma, patience, on_step)
+        steps = acting(actor, parameters, batch, epsilon, rng)
+        return _collect(steps, batch.w.shape, gamma, patience, on_step)
 
 
 def _collect(
@@ -169,21 +163,22 @@ def _collect(
 
 
 def acting(
-    actor: Actor, parameters: Parameters, batch: Batch, w: Array, z: Array, epsilon: float, rng: np.random.Generator
+    actor: Actor, parameters: Parameters, batch: EpisodeBatch, epsilon: float, rng: np.random.Generator
 ) -> Iterator[Step]:
-    """Act ε-greedily on the tasks w [B, D] with the candidate sets z [B, N, D], step by step and without end."""
-    tasks, policies = torch.from_numpy(w).float(), torch.from_numpy(z).float()
-    memory = actor.initial_state(len(batch))
-    action = np.zeros(len(batch), np.int64)
+    """Act ε-greedily on the tasks of a batch with their candidate sets, step by step and without end."""
+    environments = batch.environments
+    tasks, policies = torch.from_numpy(batch.w).float(), torch.from_numpy(batch.z).float()
+    memory = actor.initial_state(len(environments))
+    action = np.zeros(len(environments), np.int64)
     while True:
         present = Present(
-            torch.from_numpy(batch.observation),
+            torch.from_numpy(environments.observation),
             torch.from_numpy(action),
-            torch.from_numpy(batch.legal),
-            torch.from_numpy(batch.first),
+            torch.from_numpy(environments.legal),
+            torch.from_numpy(environments.first),
             memory,
         )
         with torch.no_grad():
             greedy, memory = actor.act(parameters, present, tasks, policies)
-        action = epsilon_greedy(greedy.numpy()[None], batch.legal[None], epsilon, [rng])[0]
-        yield batch.step(action)
+        action = epsilon_greedy(greedy.numpy()[None], environments.legal[None], epsilon, [rng])[0]
+        yield environments.step(action)

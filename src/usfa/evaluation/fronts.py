@@ -91,7 +91,7 @@ def front_of(
     environments = environments_of(agent, trust)
     batch = episode_batch(environments, w, z, episodes, rng)
     with playing("front", environments, episodes * len(w), console) as on_step:
-        collected = vector_returns(agent.actor, agent.parameters, *batch, epsilon, rng, gamma, on_step=on_step)
+        collected = vector_returns(agent.actor, agent.parameters, batch, epsilon, rng, gamma, on_step=on_step)
     discounted, undiscounted = (x.reshape(episodes, *w.shape) for x in collected)
     table = _table(w, discounted, undiscounted, optimal)
     return table.assign(candidates=_name(agent, candidates), gamma=gamma, episodes=episodes, epsilon=epsilon)

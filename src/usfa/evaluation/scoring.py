@@ -72,5 +72,5 @@ def score(
     for run, rng in enumerate(rngs):
         batch = episode_batch(environments, w, z[run], protocol.episodes, rng)
         one = select_run(parameters, run)
-        played.append(episode_returns(actor, one, *batch, protocol.epsilon, rng, on_step=on_step))
+        played.append(episode_returns(actor, one, batch, protocol.epsilon, rng, on_step=on_step))
     return Scores(np.stack(played).reshape(len(rngs), protocol.episodes, len(w)), np.full(len(w), np.nan))

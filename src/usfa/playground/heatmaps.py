@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from usfa.agents import TrainedAgent
 from usfa.environments import Batch, EnvironmentSource
-from usfa.evaluation import acting, bound_table, environments_of, exact_mdp, exact_scores
+from usfa.evaluation import EpisodeBatch, acting, bound_table, environments_of, exact_mdp, exact_scores
 from usfa.functional import TabularMDP, optimal_return
 from usfa.playground.protocol import Candidates, ShownHeatmap
 
@@ -140,7 +140,7 @@ def _returns(
     """Σφ·w of the first episode in each of B environments, after every step, and the share of it that is over."""
     returns, running = np.zeros(len(batch)), np.ones(len(batch), np.bool_)
     longest = getattr(getattr(batch, "rules", None), "decisions", LONGEST)
-    steps = acting(agent.actor, agent.parameters, batch, w, z, 0.0, np.random.default_rng(0))
+    steps = acting(agent.actor, agent.parameters, EpisodeBatch(batch, w, z), 0.0, np.random.default_rng(0))
     for number, step in enumerate(islice(steps, longest)):
         returns[running] += np.einsum("bd,bd->b", step.phi, w)[running]
         running &= ~step.ended
