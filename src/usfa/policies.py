@@ -22,6 +22,7 @@ __all__ = [
     "Simplex",
     "WithTask",
     "candidate_set",
+    "is_near_the_task",
     "parse_sampler",
     "policy_of",
 ]
@@ -139,6 +140,16 @@ def parse_sampler(text: str, training_tasks: Array) -> PolicySampler:
         case "task", []:
             return OwnTask()
     raise InputError(f"The policy distribution {text!r} is not one of {', '.join(_SAMPLERS)}.")
+
+
+def is_near_the_task(sampler: PolicySampler) -> bool:
+    """Whether D_z draws only w itself and what is around it."""
+    match sampler:
+        case WithTask(others):
+            return is_near_the_task(others)
+        case Gaussian() | OwnTask():
+            return True
+    return False
 
 
 def policy_of(w: Array, sampler: PolicySampler) -> Array:

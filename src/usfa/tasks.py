@@ -13,6 +13,7 @@ from usfa.errors import InputError, unknown_name
 
 __all__ = [
     "SPREAD_SETS",
+    "TASKS_OF_M",
     "TASK_SETS",
     "format_task",
     "parse_task",
@@ -24,6 +25,9 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+
+TASKS_OF_M = ("resampled", "fixed")
+"""How environments get their tasks without a distribution of their own: each a task of M, anew or for good."""
 
 _SHORTHAND = re.compile(r"(?:-?\d)+")
 

@@ -198,12 +198,24 @@ def test_model_card_is_written(saved):
     assert "| gap | 0.25000 |" in card
 
 
-@pytest.mark.parametrize("policies", ["train", "gaussian:0.1"])
-def test_where_only_policies_near_m_were_learned_those_are_trusted(usfa_agent, policies):
-    assert usfa_agent.default_candidates == "train+task"
-    agent = TrainedAgent(replace(usfa_agent.file, policies=policies), usfa_agent.parameters, usfa_agent.seed)
-    assert agent.default_candidates == "train"
-    np.testing.assert_array_equal(agent.policy([1, -1]).z, np.eye(2))
+@pytest.mark.parametrize(
+    ("tasks", "policies", "expected"),
+    [
+        ("fixed", "train", "train"),
+        ("fixed", "gaussian:0.1", "train"),
+        ("resampled", "task+gaussian:0.1", "train"),
+        ("fixed", "task", "train"),
+        ("simplex", "train", "train"),
+        ("simplex", "gaussian:0.1", "train+task"),
+        ("simplex", "task+simplex", "train+task"),
+        ("fixed", "box:0,1", "train+task"),
+    ],
+)
+def test_where_only_policies_near_m_were_learned_those_are_trusted(usfa_agent, tasks, policies, expected):
+    file = replace(usfa_agent.file, policies=policies, training={"learner": {"tasks": tasks}})
+    agent = TrainedAgent(file, usfa_agent.parameters, usfa_agent.seed)
+    assert agent.default_candidates == expected
+    assert len(agent.policy([1, -1]).z) == (2 if expected == "train" else 3)
 
 
 def test_exact_tables_are_saved_too(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from usfa.errors import InputError
 from usfa.experiments import PRESETS, EvaluationConfig, TrainConfig, preset
 from usfa.experiments.one_state import OneStateExperiment
-from usfa.experiments.presets import AGENT_NAMES, command_for
+from usfa.experiments.presets import ROOM_VARIANTS, agent_name, command_for
 from usfa.experiments.training import build_agent
 from usfa.experiments.trip import TripExperiment
 from usfa.learners import LearnerConfig
@@ -171,6 +171,13 @@ def test_the_command_is_the_preset_with_what_was_measured_or_the_configuration()
     assert command_for(replace(paper, threads=7)) == "usfa train config.json"
 
 
-def test_every_agent_of_the_tables_has_a_preset():
-    assert set(AGENT_NAMES) <= set(PRESETS)
-    assert AGENT_NAMES["room-paper-sigma-0.5"] == "usfa-sigma-0.5"
+def test_agents_are_called_by_the_variant_that_they_are():
+    for base in ("room-laptop", "room-paper"):
+        for variant, end in ROOM_VARIANTS.items():
+            assert agent_name(preset(base + end)) == variant
+    assert agent_name(preset("trip-uvfa-off-policy")) == "uvfa-off-policy"
+    assert agent_name(preset("one-state-uvfa")) == "uvfa"
+    broad = preset("room-laptop-sigma-0.5")
+    assert agent_name(replace(broad, seeds=(7,))) == "usfa-sigma-0.5"
+    assert agent_name(replace(broad, learner=replace(broad.learner, policies="gaussian:0.1"))) == "usfa"
+    assert agent_name(replace(broad, learner=replace(broad.learner, policies="gaussian:2"))) == "usfa"

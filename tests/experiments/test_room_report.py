@@ -86,7 +86,6 @@ def only(key, tasks, amount):
     [
         ((GENERALISE, NEGATIVE, EASY), {"levels": {("uvfa", "task"): -0.2}}),
         ((NEGATIVE,), {"change": only(("uvfa", "task"), lambda _, task: "-" in task, -1.0)}),
-        ((NEGATIVE,), {"change": only(("uvfa", "task"), lambda name, task: "-" in task and name == "room-hard", -1.0)}),
         ((EASY,), {"change": only(OWN, lambda name, _: name == "room-easy", -0.3)}),
         ((STRUCTURED,), {"levels": {("uvfa", "task"): 0.9}}),
         ((STRUCTURED,), {"levels": {("uvfa-off-policy", "task"): 0.9}}),
@@ -106,6 +105,11 @@ def test_in_another_world_a_claim_does_not_hold(fragments, world):
     found = verdicts(scores_with(**world))
     for fragment in fragments:
         assert found[fragment] == {FAILS}, fragment
+
+
+def test_small_negative_rewards_of_easy_tasks_do_not_count():
+    fails_there = only(("uvfa", "task"), lambda name, task: "-" in task and name == "room-easy", -1.0)
+    assert verdicts(scores_with(change=fails_there))[NEGATIVE] == {HOLDS}
 
 
 def test_what_overlaps_is_not_decided():

@@ -232,6 +232,24 @@ def test_only_one_process_works_in_a_directory(tmp_path):
     assert [entry.name for entry in run.path.iterdir()] == ["config.json"]
 
 
+@pytest.mark.parametrize(
+    ("existing", "config", "sentence"),
+    [("refuse", Recipe(3), "already holds a run"), ("resume", Recipe(4), "was made with another configuration")],
+)
+def test_what_another_process_did_before_the_lock_counts(path, monkeypatch, existing, config, sentence):
+    lock = RunDirectory._locked
+
+    def late(run):
+        monkeypatch.setattr(RunDirectory, "_locked", lock)
+        (opened(path, Recipe(3)).path / "scores.csv").write_text("precious")
+        return lock(run)
+
+    monkeypatch.setattr(RunDirectory, "_locked", late)
+    with pytest.raises(InputError, match=sentence):
+        opened(path, config, existing)
+    assert (path / "scores.csv").read_text() == "precious"
+
+
 def test_runs_inside_a_run_are_not_swept(run):
     inside = run.path / "runs" / "usfa-seed-0" / ".scores.csv.x.part"
     inside.parent.mkdir(parents=True)

@@ -25,9 +25,9 @@ from usfa.errors import InputError
 from usfa.files import read_json, sha256, write_atomically, write_json
 from usfa.functional import mask_illegal
 from usfa.networks import NetworkConfig, Parameters, select_run
-from usfa.policies import Gaussian, candidate_set, parse_sampler
+from usfa.policies import candidate_set, is_near_the_task, parse_sampler
 from usfa.records import from_json, to_json
-from usfa.tasks import format_task, parse_task, parse_tasks
+from usfa.tasks import TASKS_OF_M, format_task, parse_task, parse_tasks
 from usfa.trajectory import Present
 from usfa.version import __version__
 
@@ -95,13 +95,17 @@ class TrainedAgent:
     def default_candidates(self) -> str:
         """M ∪ {w'}, both kinds of generalisation, but M alone where only policies in or near M were learned.
 
-        GPI would trust ψ(·, w') there as it does the others, and in the room that costs more than it brings: see
-        docs/room-settings.md.
+        GPI would trust ψ(·, w') there as it does the others, and in the room (σ = 0.1) that costs more than it brings:
+        see docs/room-settings.md.
         """
         if self.file.kind == "uvfa":
             return "task"
-        has_other_policies = self.file.kind == "usfa" and self.file.policies != "train"
-        return "train+task" if has_other_policies and not isinstance(self.sampler, Gaussian) else "train"
+        return "train" if self.file.kind == "sf-gpi-tables" or self._learned_near_m_only else "train+task"
+
+    @property
+    def _learned_near_m_only(self) -> bool:
+        acted_on = self.file.training.get("learner", {}).get("tasks", TASKS_OF_M[0])
+        return self.file.policies == "train" or (acted_on in TASKS_OF_M and is_near_the_task(self.sampler))
 
     def candidates(
         self, w: NDArray[np.float64], candidates: Candidates | None, rng: np.random.Generator

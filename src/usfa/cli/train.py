@@ -21,7 +21,6 @@ from usfa.errors import InputError, unknown_name
 from usfa.evaluation import read_scores, summarise
 from usfa.experiments import PRESETS, TrainConfig, preset, settings_for, train
 from usfa.experiments.library import read_training
-from usfa.experiments.presets import AGENT_NAMES
 from usfa.experiments.room_tables import ROOM_TITLE, final_table, has_rows_for, summary_of
 from usfa.experiments.run_directory import RunDirectory
 from usfa.tasks import format_task, parse_task
@@ -95,7 +94,7 @@ def run(words: list[str]) -> None:
         check_trusted(saved.environment, trust or named, saved.phi)
         command = _with_flags(name, rest, saved)
     path, existing = command.output.path(name), command.output.existing
-    run = train(command.resolved, path, existing, progress_console(), AGENT_NAMES.get(what), command.cluster)
+    run = train(command.resolved, path, existing, progress_console(), cluster=command.cluster)
     _print_training(Console(), run)
 
 

@@ -192,7 +192,7 @@ class ObservationSpec:
     def _encode_image(self, values: NDArray[Any], batch: tuple[int, ...]) -> NDArray[np.uint8]:
         if values.dtype != np.uint8:
             raise InputError(f"The image is of {values.dtype}; expected uint8, from 0 to 255.")
-        given = self.shape if self.given is None else self.given
+        given = self.given or ()
         if len(given) > 2 and _has_channels_first(given):
             values = np.moveaxis(values, -3, -1)
         if len(given) == 4:

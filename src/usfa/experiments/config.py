@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from usfa.agents import AgentKind
 from usfa.environments import EnvironmentSource, source
 from usfa.errors import InputError
-from usfa.learners import TASKS_OF_M, LearnerConfig, check_environments
+from usfa.learners import LearnerConfig, check_environments
 from usfa.networks import NetworkConfig
 from usfa.policies import parse_sampler
-from usfa.tasks import parse_tasks
+from usfa.tasks import TASKS_OF_M, parse_tasks
 
 __all__ = ["EvaluationConfig", "TrainConfig"]
 

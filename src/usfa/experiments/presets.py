@@ -9,7 +9,7 @@ from usfa.experiments.config import EvaluationConfig, TrainConfig
 from usfa.learners import LearnerConfig
 from usfa.networks import MNIH_2015, NetworkConfig
 
-__all__ = ["AGENT_NAMES", "PRESETS", "ROOM_VARIANTS", "command_for", "preset"]
+__all__ = ["PRESETS", "ROOM_VARIANTS", "agent_name", "command_for", "preset"]
 
 _TRIP = TrainConfig(
     environment="trip",
@@ -151,11 +151,22 @@ PRESETS: dict[str, tuple[TrainConfig, str]] = {
 }
 """Configurations with a word about each."""
 
-AGENT_NAMES = {
-    **{room + end: variant for room in ("room-laptop", "room-paper") for variant, end in ROOM_VARIANTS.items()},
+_VARIANTS = {
+    **{f"room-laptop{end}": variant for variant, end in ROOM_VARIANTS.items()},
     **{f"trip-{variant}": variant for variant in ("usfa", "uvfa", "uvfa-off-policy", "sf-gpi")},
 }
-"""What tables of scores call the agents of presets, where their kind does not say all."""
+
+
+def agent_name(config: TrainConfig) -> str:
+    """What tables of scores call an agent: the variant of the paper's that it is, or its kind."""
+    for name, variant in _VARIANTS.items():
+        if _what_makes_a_variant(PRESETS[name][0]) == _what_makes_a_variant(config):
+            return variant
+    return config.agent
+
+
+def _what_makes_a_variant(config: TrainConfig) -> tuple[str, ...]:
+    return config.environment, config.agent, config.training_tasks, config.learner.policies
 
 
 def preset(name: str) -> TrainConfig:

@@ -47,14 +47,10 @@ def room_claims(scores: pd.DataFrame, yardstick: pd.DataFrame) -> list[Claim]:
 
 
 def _generalisation_claims(final: pd.DataFrame) -> list[Claim]:
-    """Better than random as a whole; the tasks on which each is better are counted beside it.
-
-    Easy tasks with negative rewards do not count as such: theirs are a tenth of the others, and can be ignored.
-    """
-    hard = _on(final, "room-hard")
+    """Better than random as a whole; the tasks on which each is better are counted beside it."""
     about = {
         "all architectures generalise quite well to the test tasks, without any learning": _on(final, *TEST_SETS),
-        "even to test tasks with negative rewards, never experienced in training (hard tasks)": hard[hard.negative],
+        "even to test tasks with negative rewards, never experienced in training (hard tasks)": final[final.negative],
     }
     return [
         Claim(
@@ -130,7 +126,7 @@ def _combination_claims(final: pd.DataFrame) -> list[Claim]:
         ),
         Claim(
             "Section 4.3",
-            "… especially on tasks with negative rewards",
+            "… especially on tasks with negative rewards (hard tasks)",
             f"C = M ∪ {{w′}} minus C = M: {_shown(changes[True])} on tasks with negative rewards, "
             f"{_shown(changes[False])} on the others (asked: below 0, and below the others)",
             _all_of([_above(-changes[True]), _below(changes[True], changes[False])]),
@@ -256,9 +252,12 @@ def aside(scores: pd.DataFrame, yardstick: pd.DataFrame) -> str:
 
 
 def _finals(scores: pd.DataFrame, yardstick: pd.DataFrame) -> pd.DataFrame:
-    """The last snapshot of every method, with what was gained and what the oracle gains."""
+    """The last snapshot of every method, with what was gained, what the oracle gains, and which rewards are negative.
+
+    Easy tasks are not counted among the latter: their negative rewards are a tenth of the others, and can be ignored.
+    """
     final = gains(last_snapshot(scores), yardstick)
-    return final.assign(negative=final.task.str.contains("-", regex=False))
+    return final.assign(negative=final.task.str.contains("-", regex=False) & (final.task_set == "room-hard"))
 
 
 def _on(final: pd.DataFrame, *task_sets: str) -> pd.DataFrame:

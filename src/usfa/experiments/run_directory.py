@@ -61,6 +61,7 @@ class RunDirectory:
         run.check(config, existing)
         path.mkdir(parents=True, exist_ok=True)
         with run._locked():
+            run.check(config, existing)  # again: another process may have been here in between
             run._sweep()
             if existing != "resume" or not run._holds_something:
                 run._begin(config)

@@ -26,7 +26,7 @@ from usfa.evaluation import exact_mdp, write_table
 from usfa.experiments.checkpoints import Checkpoints
 from usfa.experiments.config import TrainConfig
 from usfa.experiments.metrics import MetricsLog
-from usfa.experiments.presets import command_for
+from usfa.experiments.presets import agent_name, command_for
 from usfa.experiments.run_directory import OnExisting, RunDirectory
 from usfa.experiments.snapshots import SnapshotWriter, score_snapshots
 from usfa.files import require_space
@@ -56,7 +56,7 @@ def train(
         path: the run directory.
         existing: what to do if it already holds a run.
         console: where to show progress; None is silent.
-        name: what the table of scores calls the agent; by default its kind.
+        name: what the table of scores calls the agent; by default the paper's variant that it is, or its kind.
         cluster: where actors run; by default everything is done in this process.
     """
     agent = build_agent(config)
@@ -69,7 +69,7 @@ def train(
         _threads(config.threads),
     ):
         if not run.scores.exists():
-            _train(config, agent, run, console, name or config.agent, cluster)
+            _train(config, agent, run, console, name or agent_name(config), cluster)
         return run
 
 

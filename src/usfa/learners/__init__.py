@@ -1,14 +1,13 @@
 """Learners: trajectories in, better parameters out."""
 
 from usfa.learners.adam import Adam
-from usfa.learners.config import TASKS_OF_M, LearnerConfig, check_environments
+from usfa.learners.config import LearnerConfig, check_environments
 from usfa.learners.hardware import Precision, choose_device, choose_precision
 from usfa.learners.improver import Improver, Update
 from usfa.learners.replay import bytes_of_past, check_replay
 from usfa.learners.single import Learner
 
 __all__ = [
-    "TASKS_OF_M",
     "Adam",
     "Improver",
     "Learner",

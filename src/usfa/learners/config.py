@@ -10,10 +10,7 @@ from numpy.typing import NDArray
 
 from usfa.errors import InputError
 
-__all__ = ["TASKS_OF_M", "LearnerConfig", "check_environments"]
-
-TASKS_OF_M = ("resampled", "fixed")
-"""The tasks w of the environments without a distribution of their own."""
+__all__ = ["LearnerConfig", "check_environments"]
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from usfa.learners.config import TASKS_OF_M, LearnerConfig, check_environments
+from usfa.learners.config import LearnerConfig, check_environments
 from usfa.policies import parse_sampler
+from usfa.tasks import TASKS_OF_M
 
 __all__ = ["Draws"]
 
