@@ -507,6 +507,11 @@ def test_help_of_an_environment_shows_its_settings(own, desk, capsys):
     assert "corners:3" in capsys.readouterr().out
 
 
+def test_resume_does_not_take_another_run_for_the_one_that_was_named(desk, run, capsys):
+    said = refusal(capsys, desk, ["train", "trip-uvfa", "--out", run, "--resume"])
+    assert f"The run in {run} trains usfa in trip; trip-uvfa is uvfa in trip. Expected the name and the flags" in said
+
+
 def test_resume_takes_the_settings_of_the_run(desk, run, capsys):
     before = (run / "scores.csv").read_bytes()
     assert main(["train", "trip-usfa", "--out", str(run), "--resume"]) == 0

@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -79,7 +80,7 @@ def test_a_known_front_in_a_file(desk, capsys):
     known = desk / "runs" / "front-trip" / "known.csv"
     saved = known.read_bytes()
     pd.read_csv(known, dtype=str)[["supported", "value2", "value1"]].to_csv("mine.csv")  # in any order
-    assert main([*few, "--known", "mine.csv"]) == 0
+    assert main([*few, "--known", "mine.csv", "--overwrite"]) == 0
     assert known.read_bytes() == saved
     assert "get more than the known front" not in capsys.readouterr().out
 
@@ -93,7 +94,15 @@ def test_a_known_front_that_is_no_bound_is_told(desk, capsys):
 def test_nothing_of_an_earlier_call_is_left(desk, capsys):
     assert main(["front", "trip", "--preferences", "simplex:5"]) == 0
     assert files(desk / "runs" / "front-trip") == EVERYTHING
-    assert main(["front", "trip", "--preferences", "2,0;0,2;1,1", "--known", "none"]) == 0
+    again = ["front", "trip", "--preferences", "2,0;0,2;1,1", "--known", "none"]
+    before = (desk / "runs" / "front-trip" / "front.csv").read_bytes()
+    assert main(again) == 2
+    sentence = (
+        f"usfa: {Path('runs', 'front-trip', 'front.csv')} is already there; replace it with --overwrite, or choose"
+    )
+    assert capsys.readouterr().err.startswith(sentence)
+    assert (desk / "runs" / "front-trip" / "front.csv").read_bytes() == before
+    assert main([*again, "--overwrite"]) == 0
     assert files(desk / "runs" / "front-trip") == ["figures/front.png", "front.csv", "indicators.csv"]
 
 

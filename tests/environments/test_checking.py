@@ -71,7 +71,11 @@ FAULTS = {
         "seeding",
         "resets included: draw all chance from self.np_random, which super().reset(seed=seed)",
     ),
-    broken.Deterministic: ("note", "seeds", "Seeds 0 and 1 gave the same 100 moments: fine if the environment has no"),
+    broken.Deterministic: (
+        "note",
+        "seeds",
+        "Seeds 0 and 1 gave the same first 100 moments: fine if the",
+    ),
     broken.SharedState: ("error", "independence", "keep what changes in self, and not in the class or the module"),
     broken.ForgetsItsChance: ("error", "resuming", "get_state has to hold everything that changes, the state of self"),
     broken.StateOfArrays: (

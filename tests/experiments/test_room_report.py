@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import room_tables
+from usfa.environments.room.scale import as_a_whole, measured
 from usfa.evaluation import write_table
 from usfa.experiments import preset
 from usfa.experiments.room_claims import room_claims
@@ -173,6 +174,15 @@ def test_only_scores_that_the_table_can_show_get_it(scores):
     assert not has_rows_for(scores.assign(candidates="sample:30"))
     assert not has_rows_for(scores.assign(task_set="1100"))
     assert not has_rows_for(scores.assign(agent="mine"))
+
+
+def test_a_set_as_a_whole_is_normalised_as_in_the_summary(scores, summary):
+    mine = scores.query("agent == 'usfa' and task_set == 'room-hard' and snapshot > 0 and seed == 0")
+    whole = as_a_whole(measured(mine, YARDSTICK), "room-hard").set_index("candidates")
+    one_seed = summary_of(mine, YARDSTICK).query("measure == 'normalised' and task == 'all'").set_index("candidates")
+    for candidates in ("task", "train", "train+task"):
+        assert whole.normalised[candidates] == pytest.approx(one_seed["mean"][candidates])
+        assert whole.task[candidates] == "room-hard"
 
 
 def test_one_bad_task_does_not_hide_the_others_in_a_set():

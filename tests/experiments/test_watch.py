@@ -1,4 +1,5 @@
 from dataclasses import replace
+from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -24,6 +25,29 @@ def test_a_film_and_a_sheet_of_the_room(tmp_path, policy):
         assert picture.size == (2 * 84, 84 + 44)
     with Image.open(sheet) as picture:
         assert picture.size == (3 * 2 * 84, 2 * (84 + 44))
+
+
+def test_nothing_is_replaced_without_a_word(tmp_path):
+    request = Watch(task="1000", policy="random", steps=2, size=42, out=tmp_path / "film.gif")
+    (tmp_path / "film.png").write_text("precious")
+    with pytest.raises(InputError, match=r"film\.png is already there; replace it with --overwrite, or choose another"):
+        watch("room", request)
+    assert (tmp_path / "film.png").read_text() == "precious"
+    watch("room", replace(request, overwrite=True))
+    with pytest.raises(InputError, match=r"film\.gif is a file; expected a directory for the film\.$"):
+        watch("room", replace(request, out=tmp_path / "film.gif" / "film.gif"))
+
+
+def test_films_are_called_by_what_they_show():
+    assert Watch(task="1,-1").path("room") == Path("runs/watch-room-oracle-1,-1.gif")
+    assert Watch(task="11", agent="runs/mine/").path("garden:Garden") == Path("runs/watch-garden-Garden-mine-11.gif")
+
+
+def test_agents_of_other_environments_and_environments_without_pictures():
+    with pytest.raises(InputError, match=r"^The agent 'trip' is for 'trip' with 2 features; 'room' has 4\.$"):
+        watch("room", Watch(task="1000", agent="trip"))
+    with pytest.raises(InputError, match=r"^The environment 'trip' has no pictures to film; expected one that renders"):
+        watch("trip", Watch(task="10", agent="trip"))
 
 
 def test_same_seed_same_film(tmp_path):
@@ -102,7 +126,7 @@ def test_variants_of_the_room_by_their_arguments(tmp_path):
     film, _ = watch("room", Watch(task="11", steps=3, size=42, arguments=arguments, out=tmp_path / "film.gif"))
     assert film.exists()
     with pytest.raises(InputError, match="unknown field 'colour'"):
-        watch("room", Watch(task="11", arguments={"colour": 1}, out=tmp_path / "film.gif"))
+        watch("room", Watch(task="11", arguments={"colour": 1}, out=tmp_path / "other.gif"))
 
 
 def test_other_environments_that_render_are_filmed_without_a_map(tmp_path):

@@ -71,7 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
-        print("\nusfa: interrupted; the last checkpoint is kept, and --resume goes on from it.", file=sys.stderr)
+        kept = "; a run that was begun goes on with --resume" if words[0] in {"train", "reproduce"} else ""
+        print(f"\nusfa: interrupted{kept}.", file=sys.stderr)
         return 130
 
 

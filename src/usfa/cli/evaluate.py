@@ -9,7 +9,7 @@ import tyro
 from rich.console import Console
 
 from usfa.cli.terminal import parse, progress_console, table_of
-from usfa.environments.room.scale import is_standard_room, measured, read_yardstick
+from usfa.environments.room.scale import as_a_whole, is_standard_room, measured, read_yardstick
 from usfa.errors import InputError
 from usfa.evaluation import evaluate
 from usfa.experiments import load
@@ -67,9 +67,11 @@ def run(words: list[str]) -> None:
         )
         for task in command.task
     ]
-    table = pd.concat(tables, ignore_index=True)
     if is_standard_room(agent.file.environment, agent.file.environment_arguments):
-        table = measured(table, read_yardstick())
+        tables = [measured(table, read_yardstick()) for table in tables]
+        if not command.csv:
+            tables = [_with_whole(table, name) for table, name in zip(tables, command.task, strict=True)]
+    table = pd.concat(tables, ignore_index=True)
     if command.csv:
         print(table.to_csv(index=False), end="")
         return
@@ -77,3 +79,10 @@ def run(words: list[str]) -> None:
     table = table.drop(columns=["std"] if known else ["optimal", "gap"])
     how = "exact returns" if known else f"undiscounted returns of {command.episodes} episodes, ε = {command.epsilon:g}"
     Console().print(table_of(table, f"{agent!r}: {how}"))
+
+
+def _with_whole(table: pd.DataFrame, name: str) -> pd.DataFrame:
+    """The scores of a set of tasks with a row for the set, where all of it is measured."""
+    if table.task.nunique() == 1 or table.normalised.isna().any():
+        return table
+    return pd.concat([table, as_a_whole(table, name)], ignore_index=True)

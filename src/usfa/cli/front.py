@@ -69,6 +69,8 @@ class Front:
     """Names of the objectives, for the figures."""
     out: Path | None = None
     """Where front.csv, indicators.csv, known.csv and figures/ go; by default runs/front-RUN."""
+    overwrite: bool = False
+    """Replace the results of an earlier call."""
     trust: bool = False
     """Allow the agent's file to name a module that its environment is imported from."""
 
@@ -107,6 +109,15 @@ def _check(command: Front, features: int) -> None:
         raise InputError(f"--names has {len(command.names)} entries; expected {features}, one per feature.")
     if command.path.exists() and not command.path.is_dir():
         raise InputError(f"{command.path} is a file; expected a directory for the results.")
+    for path in _results(command):
+        if path.exists() and not command.overwrite:
+            raise InputError(f"{path} is already there; replace it with --overwrite, or choose another --out.")
+
+
+def _results(command: Front) -> list[Path]:
+    """All that may be written."""
+    tables = [command.path / f"{name}.csv" for name in ("front", "known", "indicators")]
+    return [*tables, *(command.path / "figures" / f"{name}.png" for name in FIGURES)]
 
 
 def _known(command: Front, agent: TrainedAgent) -> NDArray[np.float64] | None:
@@ -128,19 +139,14 @@ def _known(command: Front, agent: TrainedAgent) -> NDArray[np.float64] | None:
 
 
 def _write(command: Front, front: pd.DataFrame, known: NDArray[np.float64] | None, indicators: pd.DataFrame) -> None:
+    for path in _results(command):
+        path.unlink(missing_ok=True)  # of an earlier call
     possible = None if known is None else known_table(known)
     for name, table in {"front": front, "known": possible, "indicators": indicators}.items():
         if table is not None:
             write_table(command.path / f"{name}.csv", table)
-        else:
-            (command.path / f"{name}.csv").unlink(missing_ok=True)  # of an earlier call
-    figures = all_figures(front, possible, indicators, command.names)
-    for name in FIGURES:
-        path = command.path / "figures" / f"{name}.png"
-        if name in figures:
-            save(figures[name], path)
-        else:
-            path.unlink(missing_ok=True)
+    for name, figure in all_figures(front, possible, indicators, command.names).items():
+        save(figure, command.path / "figures" / f"{name}.png")
 
 
 def _print(

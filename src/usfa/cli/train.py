@@ -21,6 +21,7 @@ from usfa.errors import InputError, unknown_name
 from usfa.evaluation import read_scores, summarise
 from usfa.experiments import PRESETS, TrainConfig, preset, settings_for, train
 from usfa.experiments.library import read_training
+from usfa.experiments.presets import agent_name
 from usfa.experiments.room_tables import ROOM_TITLE, final_table, has_rows_for, summary_of
 from usfa.experiments.run_directory import RunDirectory
 from usfa.tasks import format_task, parse_task
@@ -90,12 +91,23 @@ def run(words: list[str]) -> None:
     command = _with_flags(name, rest, config)
     if command.output.resume:  # what is resumed keeps its own settings; flags may only repeat them
         saved = RunDirectory(command.output.path(name)).config(TrainConfig)
+        _check_meant(what, command.config, saved, command.output.path(name))
         named = (saved.environment, saved.phi) == (command.config.environment, command.config.phi)
         check_trusted(saved.environment, trust or named, saved.phi)
         command = _with_flags(name, rest, saved)
     path, existing = command.output.path(name), command.output.existing
     run = train(command.resolved, path, existing, progress_console(), cluster=command.cluster)
     _print_training(Console(), run)
+
+
+def _check_meant(what: str, named: TrainConfig, saved: TrainConfig, path: Path) -> None:
+    """Of the settings only the run's own count, so that another name would be taken for it without a word."""
+    there, given = ((config.environment, agent_name(config)) for config in (saved, named))
+    if there != given:
+        raise InputError(
+            f"The run in {path} trains {there[1]} in {there[0]}; {what} is {given[1]} in {given[0]}. "
+            "Expected the name and the flags that it was begun with."
+        )
 
 
 def _configuration(what: str, words: list[str], trust: bool) -> tuple[TrainConfig, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from PIL import Image
 from rich.console import Console
 
 from usfa.agents import Policy, TrainedAgent
-from usfa.environments import feature_count, make
+from usfa.environments import Environment, feature_count, make
 from usfa.environments.batch import failing_in
 from usfa.environments.room import OBJECTS, RoomRules
 from usfa.environments.room.layout import wall_cells
@@ -58,7 +59,10 @@ class Watch:
     size: int = 336
     """Pixels of the view, and of the map beside it."""
     out: Path | None = None
-    """The film, .gif or .mp4; by default runs/watch-ENVIRONMENT.gif. The contact sheet gets the same name with .png."""
+    """The film, .gif or .mp4; by default runs/watch-ENVIRONMENT-ACTOR-TASK.gif. The contact sheet gets the same name
+    with .png."""
+    overwrite: bool = False
+    """Replace film and contact sheet if they are there already."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.steps <= 100_000:
@@ -78,7 +82,8 @@ class Watch:
         return self.policy if self.agent is None else self.agent
 
     def path(self, environment: str) -> Path:
-        return self.out or Path("runs") / f"watch-{environment}.gif"
+        actor = self.policy if self.agent is None else Path(self.agent).resolve().name
+        return self.out or Path("runs") / (re.sub(r"[:/;]", "-", f"watch-{environment}-{actor}-{self.task}") + ".gif")
 
 
 class _Scene(Protocol):
@@ -99,8 +104,8 @@ def watch(environment: str, request: Watch, console: Console | None = None) -> t
     film = request.path(environment)
     if film.suffix == ".mp4" and importlib.util.find_spec("imageio_ffmpeg") is None:
         raise InputError("A film in .mp4 needs imageio-ffmpeg; install it with pip install 'usfa[video]', or use .gif.")
-    if film.is_dir():
-        raise InputError(f"{film} is a directory; expected the name of a film.")
+    sheet = film.with_suffix(".png")
+    _check_writable(film, sheet, request.overwrite)
     writer = _Mp4() if film.suffix == ".mp4" else _Gif()
     shown: list[Pixels] = []
     every = max(1, request.steps // 12)
@@ -110,10 +115,21 @@ def watch(environment: str, request: Watch, console: Console | None = None) -> t
             if number % every == 0 and len(shown) < 12:
                 shown.append(frame)
             bar.update(number + 1)
-    sheet = film.with_suffix(".png")
     write_atomically(film, writer.content())
     write_atomically(sheet, _png(contact_sheet(shown, columns=3)))
     return film, sheet
+
+
+def _check_writable(film: Path, sheet: Path, overwrite: bool) -> None:
+    """What would fail after the film, or lose another one, fails now."""
+    for path in (film, sheet):
+        if path.is_dir():
+            raise InputError(f"{path} is a directory; expected the name of a film.")
+        if path.exists() and not overwrite:
+            raise InputError(f"{path} is already there; replace it with --overwrite, or choose another --out.")
+    for folder in film.parents:
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"{folder} is a file; expected a directory for the film.")
 
 
 def _frames(environment: str, request: Watch) -> Iterator[Pixels]:
@@ -140,13 +156,33 @@ def _scene(environment: str, request: Watch) -> tuple[_Scene, NDArray[np.float64
     arguments = {**(agent.file.environment_arguments if agent is not None else {}), **given}
     if environment == "room":
         rules, camera = split_arguments(arguments, "--arguments")
+        _check_fits(agent, request, environment, rules.types)
         w = parse_task(request.task, rules.types)
         return _RoomScene(request, rules, camera, w, _policy_of(agent, request, w)), w
     if agent is None and request.policy in STATE_POLICIES:
         raise InputError(f"The {request.policy} knows only the environment 'room'; given was {environment!r}.")
-    env = make(environment, _phi_of(agent, request), render_mode="rgb_array", **arguments)
+    env = _with_pictures(environment, _phi_of(agent, request), arguments)
+    _check_fits(agent, request, environment, feature_count(env))
     w = parse_task(request.task, feature_count(env))
     return _EnvironmentScene(env, request, w, _policy_of(agent, request, w)), w
+
+
+def _check_fits(agent: TrainedAgent | None, request: Watch, environment: str, features: int) -> None:
+    if agent is not None and agent.file.spec.features != features:
+        raise InputError(
+            f"The agent {request.agent!r} is for {agent.file.environment!r} with {agent.file.spec.features} features; "
+            f"{environment!r} has {features}."
+        )
+
+
+def _with_pictures(environment: str, phi: str, arguments: Mapping[str, Any]) -> Environment:
+    try:
+        return make(environment, phi, render_mode="rgb_array", **arguments)
+    except InputError as error:
+        if "unexpected keyword argument 'render_mode'" not in str(error):
+            raise
+        wanted = "expected one that renders rgb_array, such as room"
+        raise InputError(f"The environment {environment!r} has no pictures to film; {wanted}.") from error
 
 
 def _phi_of(agent: TrainedAgent | None, request: Watch) -> str:

@@ -36,7 +36,8 @@ def seeding(env: Environment, actions: int, seed: int) -> Generator[Finding, Non
     if _difference(first, other) is None:
         yield note(
             "seeds",
-            f"Seeds {seed} and {seed + 1} gave the same {LENGTH} moments: fine if the environment has no chance.",
+            f"Seeds {seed} and {seed + 1} gave the same first {LENGTH} moments: "
+            "fine if the environment has no chance, or only later.",
         )
     return first
 

@@ -31,6 +31,13 @@ def measured(scores: pd.DataFrame, yardstick: pd.DataFrame) -> pd.DataFrame:
     return scores.assign(random=random, oracle=oracle, normalised=(scores.score - random) / (oracle - random))
 
 
+def as_a_whole(measured_scores: pd.DataFrame, name: str) -> pd.DataFrame:
+    """A row for each candidate set: means over the tasks of a set, and Σ(score − random) / Σ(oracle − random)."""
+    means = measured_scores.groupby("candidates", sort=False)[["score", "random", "oracle"]].mean().reset_index()
+    normalised = (means.score - means.random) / (means.oracle - means.random)
+    return means.assign(task=name, normalised=normalised)
+
+
 def is_standard_room(environment: str, arguments: Mapping[str, object]) -> bool:
     """Whether these are the rules of the paper's room, whatever the picture: then the yardstick applies."""
     return environment == "room" and not arguments.keys() - set(CAMERA_ARGUMENTS)
