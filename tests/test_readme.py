@@ -6,7 +6,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from usfa.experiments.room_tables import final_table
+from usfa.environments.room.scale import read_yardstick
+from usfa.evaluation import read_scores
+from usfa.experiments.room_tables import final_table, summary_of, task_table
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
@@ -56,3 +58,14 @@ def test_published_scores_of_the_room_are_those_of_the_published_runs() -> None:
         assert " | ".join([name, *scores, runs]) in page
         if name in README_NAMES:
             assert " | ".join([README_NAMES[name], *scores]) in readme
+
+
+def test_published_scores_of_longer_training_are_those_of_the_published_runs() -> None:
+    yardstick = read_yardstick()
+    summary = summary_of(read_scores(ROOT / "docs" / "results" / "room-agents" / "longer.csv"), yardstick)
+    sets, tasks = final_table(summary), task_table(summary, yardstick, "room-hard", "normalised")
+    page = (ROOT / "docs" / "room-agents.md").read_text().replace("−", "-")
+    for whole, each in zip(sets.to_dict("records"), tasks.to_dict("records"), strict=True):
+        shown = [whole[name] for name in ("training tasks M", "easy test tasks", "hard test tasks")]
+        shown += [each[name] for name in ("1100", "0111", "1111", "-1100", "-1101")]
+        assert " | ".join([whole["method"].removeprefix("USFA, C = "), *shown]) in page

@@ -168,6 +168,9 @@ def test_the_command_is_the_preset_with_what_was_measured_or_the_configuration()
     paper = preset("room-paper")
     assert command_for(replace(paper, seeds=(3, 4))) == "usfa train room-paper --seeds 3 4"
     assert command_for(replace(paper, precision="bf16")) == "usfa train room-paper --seeds 0 --precision bf16"
+    longer = replace(paper, learner=replace(paper.learner, budget=7), evaluation=replace(paper.evaluation, snapshots=2))
+    flags = "--learner.budget 7 --evaluation.snapshots 2"
+    assert command_for(longer) == f"usfa train room-paper --seeds 0 {flags}"
     assert command_for(replace(paper, threads=7)) == "usfa train config.json"
 
 

@@ -17,7 +17,7 @@ __all__ = ["SHIPPED_AGENTS", "load", "read_training"]
 
 SHIPPED_AGENTS: dict[str, str] = {
     "trip": "USFA for the Trip MDP, preset trip-usfa, seed 0",
-    "room": "USFA for the room, from pixels, preset room-laptop, seed 0",
+    "room": "USFA for the room, from pixels, preset room-laptop for 7 million frames, seed 2",
     "room-uvfa": "UVFA for the room, to compare with, preset room-laptop-uvfa, seed 0",
 }
 """Agents inside the package, with a word about each."""

@@ -176,9 +176,21 @@ def preset(name: str) -> TrainConfig:
 
 
 def command_for(config: TrainConfig) -> str:
-    """How to train this again: by its preset if that is all, else by the configuration itself."""
+    """How to train this again: by its preset, with another length if need be, else by the configuration itself."""
     for name, (found, _) in PRESETS.items():
-        if replace(found, seeds=config.seeds, precision=config.precision) == config:
-            precision = "" if found.precision == config.precision else f" --precision {config.precision}"
-            return f"usfa train {name} --seeds {' '.join(map(str, config.seeds))}{precision}"
+        flags = {
+            "--learner.budget": (found.learner.budget, config.learner.budget),
+            "--evaluation.snapshots": (found.evaluation.snapshots, config.evaluation.snapshots),
+            "--precision": (found.precision, config.precision),
+        }
+        same = replace(
+            found,
+            seeds=config.seeds,
+            precision=config.precision,
+            learner=replace(found.learner, budget=config.learner.budget),
+            evaluation=replace(found.evaluation, snapshots=config.evaluation.snapshots),
+        )
+        if same == config:
+            changed = "".join(f" {flag} {now}" for flag, (was, now) in flags.items() if was != now)
+            return f"usfa train {name} --seeds {' '.join(map(str, config.seeds))}{changed}"
     return "usfa train config.json"
