@@ -143,7 +143,7 @@ def report(out: Path) -> None:
     ceilings = {name: ceiling(name) for name in curves.environment.unique()}
     summary = final_table(curves, ceilings)
     summary.to_csv(out / "summary.csv", index=False)
-    (out / "summary.md").write_text(markdown_table(summary) + "\n")
+    (out / "summary.md").write_text(f"# The race: usfa, GPI-LS and Envelope\n\n{markdown_table(summary)}\n")
     save(figure_of(curves, ceilings), out / "curves.png")
     print(markdown_table(summary))
 
