@@ -15,6 +15,7 @@ from usfa.errors import InputError
 __all__ = [
     "read_checked",
     "read_json",
+    "require_free",
     "require_space",
     "sha256",
     "write_atomically",
@@ -54,6 +55,12 @@ def require_space(folder: Path, size: int) -> None:
             f"The disk of {folder} has {free / 2**20:.1f} MiB left; expected at least {size / 2**20:.1f}. "
             "Nothing was lost; make room and go on with --resume."
         )
+
+
+def require_free(path: Path, overwrite: bool) -> None:
+    """InputError if a file would be replaced that nobody said may be."""
+    if path.exists() and not overwrite:
+        raise InputError(f"{path} is already there; replace it with --overwrite, or choose another --out.")
 
 
 def write_checked(path: Path, content: bytes) -> None:

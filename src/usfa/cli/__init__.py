@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
-        kept = "; a run that was begun goes on with --resume" if words[0] in {"train", "reproduce"} else ""
+        kept = "; a run that was begun goes on with --resume" if {"train", "reproduce"}.intersection(words[:1]) else ""
         print(f"\nusfa: interrupted{kept}.", file=sys.stderr)
         return 130
 

@@ -68,7 +68,8 @@ def run(words: list[str]) -> None:
         for task in command.task
     ]
     if is_standard_room(agent.file.environment, agent.file.environment_arguments):
-        tables = [measured(table, read_yardstick()) for table in tables]
+        yardstick = read_yardstick()
+        tables = [measured(table, yardstick) for table in tables]
         if not command.csv:
             tables = [_with_whole(table, name) for table, name in zip(tables, command.task, strict=True)]
     table = pd.concat(tables, ignore_index=True)

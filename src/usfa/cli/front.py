@@ -26,6 +26,7 @@ from usfa.evaluation import (
 from usfa.experiments import load
 from usfa.figures import save
 from usfa.figures.fronts import FIGURES, all_figures
+from usfa.files import require_free
 from usfa.tasks import parse_tasks
 
 __all__ = ["Front", "run"]
@@ -110,8 +111,7 @@ def _check(command: Front, features: int) -> None:
     if command.path.exists() and not command.path.is_dir():
         raise InputError(f"{command.path} is a file; expected a directory for the results.")
     for path in _results(command):
-        if path.exists() and not command.overwrite:
-            raise InputError(f"{path} is already there; replace it with --overwrite, or choose another --out.")
+        require_free(path, command.overwrite)
 
 
 def _results(command: Front) -> list[Path]:
@@ -139,14 +139,17 @@ def _known(command: Front, agent: TrainedAgent) -> NDArray[np.float64] | None:
 
 
 def _write(command: Front, front: pd.DataFrame, known: NDArray[np.float64] | None, indicators: pd.DataFrame) -> None:
-    for path in _results(command):
-        path.unlink(missing_ok=True)  # of an earlier call
     possible = None if known is None else known_table(known)
-    for name, table in {"front": front, "known": possible, "indicators": indicators}.items():
-        if table is not None:
-            write_table(command.path / f"{name}.csv", table)
-    for name, figure in all_figures(front, possible, indicators, command.names).items():
-        save(figure, command.path / "figures" / f"{name}.png")
+    tables = {"front": front, "known": possible, "indicators": indicators}
+    written = {command.path / f"{name}.csv": table for name, table in tables.items() if table is not None}
+    figures = all_figures(front, possible, indicators, command.names)
+    drawn = {command.path / "figures" / f"{name}.png": figure for name, figure in figures.items()}
+    for path, table in written.items():
+        write_table(path, table)
+    for path, figure in drawn.items():
+        save(figure, path)
+    for path in set(_results(command)) - {*written, *drawn}:
+        path.unlink(missing_ok=True)  # of an earlier call
 
 
 def _print(

@@ -9,7 +9,7 @@ from usfa.experiments.config import EvaluationConfig, TrainConfig
 from usfa.learners import LearnerConfig
 from usfa.networks import MNIH_2015, NetworkConfig
 
-__all__ = ["PRESETS", "ROOM_VARIANTS", "agent_name", "command_for", "preset"]
+__all__ = ["PRESETS", "ROOM_VARIANTS", "TRIP_VARIANTS", "agent_name", "command_for", "preset"]
 
 _TRIP = TrainConfig(
     environment="trip",
@@ -105,6 +105,14 @@ def _sf_gpi(config: TrainConfig) -> TrainConfig:
     )
 
 
+TRIP_VARIANTS = {
+    "usfa": "trip-usfa",
+    "uvfa": "trip-uvfa",
+    "uvfa-off-policy": "trip-uvfa-off-policy",
+    "sf-gpi": "trip-sf-gpi",
+}
+"""Learned agents of Section 4.1, and their presets."""
+
 ROOM_VARIANTS = {
     "usfa": "",
     "uvfa": "-uvfa",
@@ -153,7 +161,7 @@ PRESETS: dict[str, tuple[TrainConfig, str]] = {
 
 _VARIANTS = {
     **{f"room-laptop{end}": variant for variant, end in ROOM_VARIANTS.items()},
-    **{f"trip-{variant}": variant for variant in ("usfa", "uvfa", "uvfa-off-policy", "sf-gpi")},
+    **{name: variant for variant, name in TRIP_VARIANTS.items()},
 }
 
 
@@ -178,11 +186,6 @@ def preset(name: str) -> TrainConfig:
 def command_for(config: TrainConfig) -> str:
     """How to train this again: by its preset, with another length if need be, else by the configuration itself."""
     for name, (found, _) in PRESETS.items():
-        flags = {
-            "--learner.budget": (found.learner.budget, config.learner.budget),
-            "--evaluation.snapshots": (found.evaluation.snapshots, config.evaluation.snapshots),
-            "--precision": (found.precision, config.precision),
-        }
         same = replace(
             found,
             seeds=config.seeds,
@@ -191,6 +194,16 @@ def command_for(config: TrainConfig) -> str:
             evaluation=replace(found.evaluation, snapshots=config.evaluation.snapshots),
         )
         if same == config:
-            changed = "".join(f" {flag} {now}" for flag, (was, now) in flags.items() if was != now)
+            was, now = _length_and_precision(found), _length_and_precision(config)
+            changed = "".join(f" {flag} {value}" for flag, value in now.items() if was[flag] != value)
             return f"usfa train {name} --seeds {' '.join(map(str, config.seeds))}{changed}"
     return "usfa train config.json"
+
+
+def _length_and_precision(config: TrainConfig) -> dict[str, object]:
+    """What a preset may be given anew, by its flag."""
+    return {
+        "--learner.budget": config.learner.budget,
+        "--evaluation.snapshots": config.evaluation.snapshots,
+        "--precision": config.precision,
+    }

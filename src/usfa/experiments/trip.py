@@ -17,7 +17,7 @@ from usfa.errors import InputError
 from usfa.evaluation import bound_table, exact_scores, read_scores, score_table, summarise, write_table
 from usfa.experiments.config import TrainConfig
 from usfa.experiments.library import load
-from usfa.experiments.presets import preset
+from usfa.experiments.presets import TRIP_VARIANTS, preset
 from usfa.experiments.run_directory import OnExisting, RunDirectory
 from usfa.experiments.training import train
 from usfa.experiments.trip_report import trip_report
@@ -30,12 +30,6 @@ from usfa.tasks import parse_task, task_set
 
 __all__ = ["TripExperiment", "reproduce_trip"]
 
-VARIANTS = {
-    "usfa": "trip-usfa",
-    "uvfa": "trip-uvfa",
-    "uvfa-off-policy": "trip-uvfa-off-policy",
-    "sf-gpi": "trip-sf-gpi",
-}
 USFA_CANDIDATES = ("task", "sample:5", "train", "train+task")
 BOUND_CANDIDATES = ("train", "task", "train+task")
 EXACT = "sf-gpi-exact"
@@ -61,7 +55,7 @@ class TripExperiment:
     def __post_init__(self) -> None:
         if self.grid < 2:
             raise InputError(f"grid is {self.grid}; expected at least 2 points per side.")
-        for variant in VARIANTS:
+        for variant in TRIP_VARIANTS:
             self.config(variant)
         trip_mdp(self.places, self.exploration_cost)
 
@@ -71,7 +65,7 @@ class TripExperiment:
 
     def config(self, variant: str) -> TrainConfig:
         """The preset of a variant with this experiment's numbers."""
-        base = preset(VARIANTS[variant])
+        base = preset(TRIP_VARIANTS[variant])
         evaluation = base.evaluation
         if variant == "usfa":
             evaluation = replace(evaluation, candidates=USFA_CANDIDATES)
@@ -99,12 +93,12 @@ def reproduce_trip(
 
 def _reproduce(experiment: TripExperiment, run: RunDirectory, console: Console | None) -> None:
     path = run.path
-    for variant in VARIANTS:
+    for variant in TRIP_VARIANTS:
         train(experiment.config(variant), path / "runs" / variant, "resume", console, name=variant)
     mdp = trip_mdp(experiment.places, experiment.exploration_cost)
     _save_exact_agent(experiment, mdp, path / "runs" / EXACT)
     with progress_bar("figures and report", 4, "steps", console) as bar:
-        learned = [read_scores(path / "runs" / variant / "scores.csv") for variant in VARIANTS]
+        learned = [read_scores(path / "runs" / variant / "scores.csv") for variant in TRIP_VARIANTS]
         scores = pd.concat([*learned, _exact_table(mdp, path)], ignore_index=True)
         bar.update(1)
         maps, bounds = _maps(experiment, mdp, path), _bounds(experiment, mdp, path)

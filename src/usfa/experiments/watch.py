@@ -26,7 +26,7 @@ from usfa.environments.room.rules import split_arguments
 from usfa.errors import InputError
 from usfa.experiments.library import load
 from usfa.figures.room import MapOfRoom, Pixels, compose, contact_sheet
-from usfa.files import write_atomically
+from usfa.files import require_free, write_atomically
 from usfa.progress import progress_bar
 from usfa.tasks import parse_task
 
@@ -125,8 +125,7 @@ def _check_writable(film: Path, sheet: Path, overwrite: bool) -> None:
     for path in (film, sheet):
         if path.is_dir():
             raise InputError(f"{path} is a directory; expected the name of a film.")
-        if path.exists() and not overwrite:
-            raise InputError(f"{path} is already there; replace it with --overwrite, or choose another --out.")
+        require_free(path, overwrite)
     for folder in film.parents:
         if folder.exists() and not folder.is_dir():
             raise InputError(f"{folder} is a file; expected a directory for the film.")

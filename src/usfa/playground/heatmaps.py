@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from usfa.agents import TrainedAgent
-from usfa.environments import Batch, EnvironmentSource
+from usfa.environments import EnvironmentSource
 from usfa.evaluation import EpisodeBatch, acting, bound_table, environments_of, exact_mdp, exact_scores
 from usfa.functional import TabularMDP, optimal_return
 from usfa.playground.protocol import Candidates, ShownHeatmap
@@ -129,20 +129,18 @@ def _scores(
         batch = environments.batch(np.repeat(seeds, count).tolist(), gamma=1.0)
         with closing(batch):
             tasks, policies = np.tile(w[here], (EPISODES, 1)), np.tile(z[here], (EPISODES, 1, 1))
-            for returns, progress in _returns(agent, batch, tasks, policies):
+            for returns, progress in _returns(agent, EpisodeBatch(batch, tasks, policies)):
                 values[here] = returns.reshape(EPISODES, count).mean(axis=0)
                 yield values, (here.start + progress * count) / len(w)
 
 
-def _returns(
-    agent: TrainedAgent, batch: Batch, w: NDArray[np.float64], z: NDArray[np.float64]
-) -> Iterator[tuple[NDArray[np.float64], float]]:
+def _returns(agent: TrainedAgent, batch: EpisodeBatch) -> Iterator[tuple[NDArray[np.float64], float]]:
     """Σφ·w of the first episode in each of B environments, after every step, and the share of it that is over."""
-    returns, running = np.zeros(len(batch)), np.ones(len(batch), np.bool_)
-    longest = getattr(getattr(batch, "rules", None), "decisions", LONGEST)
-    steps = acting(agent.actor, agent.parameters, EpisodeBatch(batch, w, z), 0.0, np.random.default_rng(0))
+    returns, running = np.zeros(len(batch.w)), np.ones(len(batch.w), np.bool_)
+    longest = getattr(getattr(batch.environments, "rules", None), "decisions", LONGEST)
+    steps = acting(agent.actor, agent.parameters, batch, 0.0, np.random.default_rng(0))
     for number, step in enumerate(islice(steps, longest)):
-        returns[running] += np.einsum("bd,bd->b", step.phi, w)[running]
+        returns[running] += np.einsum("bd,bd->b", step.phi, batch.w)[running]
         running &= ~step.ended
         if not running.any():
             break

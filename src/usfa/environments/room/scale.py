@@ -28,14 +28,17 @@ def measured(scores: pd.DataFrame, yardstick: pd.DataFrame) -> pd.DataFrame:
     """
     levels = yardstick.drop_duplicates(["task", "policy"]).pivot(index="task", columns="policy", values="mean")
     random, oracle = (scores.task.map(levels[policy]) for policy in ("random", "oracle"))
-    return scores.assign(random=random, oracle=oracle, normalised=(scores.score - random) / (oracle - random))
+    return _with_normalised(scores.assign(random=random, oracle=oracle))
 
 
 def as_a_whole(measured_scores: pd.DataFrame, name: str) -> pd.DataFrame:
     """A row for each candidate set: means over the tasks of a set, and Σ(score − random) / Σ(oracle − random)."""
     means = measured_scores.groupby("candidates", sort=False)[["score", "random", "oracle"]].mean().reset_index()
-    normalised = (means.score - means.random) / (means.oracle - means.random)
-    return means.assign(task=name, normalised=normalised)
+    return _with_normalised(means.assign(task=name))
+
+
+def _with_normalised(table: pd.DataFrame) -> pd.DataFrame:
+    return table.assign(normalised=(table.score - table.random) / (table.oracle - table.random))
 
 
 def is_standard_room(environment: str, arguments: Mapping[str, object]) -> bool:
