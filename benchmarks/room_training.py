@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from usfa.agents import Agent
+from usfa.decisions import Gpi
 from usfa.environments import RoomRules
 from usfa.evaluation.episodes import acting, episode_batch
 from usfa.experiments import TrainConfig, build_agent, preset
@@ -125,9 +126,10 @@ def measure(name: str, config: TrainConfig, rounds: int) -> None:
 def evaluation(config: TrainConfig, agent: Agent) -> Iterator[object]:
     """A step of the full protocol of evaluation at a time."""
     plan, rng = ScoringPlan(config, agent.spec.features), np.random.default_rng(0)
-    batch = episode_batch(config.environments, plan.w, plan.policies(0), config.evaluation.episodes, rng)
+    candidates = plan.candidates(config.seeds[0], plan.parts)
+    batch = episode_batch(config.environments, plan.w, candidates, config.evaluation.episodes, rng)
     parameters = agent.initial_parameters(torch.Generator().manual_seed(0))
-    return acting(agent, parameters, batch, config.evaluation.epsilon, rng)
+    return acting(agent, parameters, batch, Gpi(), config.evaluation.epsilon, rng)
 
 
 def median_of_turns(work: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:

@@ -12,6 +12,7 @@ LAYERS = (
     ("errors", "version"),
     ("files", "policies", "progress", "records", "tasks", "trajectory"),
     ("functional",),
+    ("decisions",),
     ("losses", "networks", "environments"),
     ("agents",),
     ("rollout",),

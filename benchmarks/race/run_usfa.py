@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from racing import Array, Contest, Scorer, TimeIsUp, arguments, write
 
+from usfa.decisions import CandidateSet, Gpi
 from usfa.environments import EnvironmentSource
 from usfa.experiments import build_agent, settings_for
 from usfa.experiments.settings import RANDOM_STEPS
@@ -56,8 +57,9 @@ def act(learner: Learner, seen: NDArray[Any], w: Array) -> NDArray[np.int64]:
     agent = learner.agent
     present = agent.at_start(torch.from_numpy(agent.spec.observation.encode(seen)))
     tasks = torch.from_numpy(w).float()
-    action, _ = agent.act(select_run(learner.best_parameters, 0), present, tasks, tasks[:, None])
-    return action.numpy()
+    own = CandidateSet.believed(tasks[:, None])
+    decision, _ = agent.act(select_run(learner.best_parameters, 0), present, tasks, own, Gpi())
+    return decision.action.numpy()
 
 
 if __name__ == "__main__":

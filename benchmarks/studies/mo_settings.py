@@ -25,6 +25,7 @@ from changing import changed
 from numpy.typing import NDArray
 
 from usfa import functional
+from usfa.decisions import CandidateSet, Gpi
 from usfa.evaluation import bootstrap_interval, environment_front, write_table
 from usfa.evaluation.episodes import episode_batch, vector_returns
 from usfa.experiments import TrainConfig, build_agent, settings_for
@@ -99,9 +100,9 @@ def curve(config: TrainConfig, w: NDArray[np.float64], points: int, episodes: in
 
 def expected_utility(learner: Learner, config: TrainConfig, run: int, w: NDArray[np.float64], episodes: int) -> float:
     rng = np.random.default_rng([config.seeds[run], 1])
-    batch = episode_batch(config.environments, w, w[:, None], episodes, rng)
+    batch = episode_batch(config.environments, w, CandidateSet.believed(w[:, None]), episodes, rng)
     parameters = {name: x.detach() for name, x in select_run(learner.best_parameters, run).items()}
-    collected = vector_returns(learner.agent, parameters, batch, 0.0, rng, config.learner.gamma)
+    collected = vector_returns(learner.agent, parameters, batch, Gpi(), 0.0, rng, config.learner.gamma)
     return float(np.einsum("bd,bd->b", collected.discounted, batch.w).mean())
 
 

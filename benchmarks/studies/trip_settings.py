@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from changing import changed
 
+from usfa.decisions import CandidateSet, Gpi
 from usfa.environments import trip_mdp
 from usfa.evaluation import exact_scores
 from usfa.experiments import TrainConfig, build_agent, preset
@@ -46,9 +47,9 @@ def _gaps(config: TrainConfig) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     while not learner.done:
         learner.step()
     mdp, z = trip_mdp(), np.random.default_rng(100).random((300, 2))
-    own = np.broadcast_to(z[:, None], (len(SEEDS), len(z), 1, 2))
+    own = CandidateSet.believed(np.tile(z[:, None], (len(SEEDS), 1, 1, 1)))
     optimal = optimal_return(mdp, torch.from_numpy(z)).numpy()
-    return np.asarray((optimal - exact_scores(agent, learner.parameters, mdp, z, own)).mean(axis=1))
+    return np.asarray((optimal - exact_scores(agent, learner.parameters, mdp, z, own, Gpi())).mean(axis=1))
 
 
 if __name__ == "__main__":

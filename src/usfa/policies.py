@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from usfa.errors import InputError, unknown_name
-from usfa.tasks import Array, parse_tasks, shown
+from usfa.tasks import TASKS_OF_M, Array, parse_tasks, shown
 
 __all__ = [
     "CANDIDATE_SETS",
@@ -22,6 +22,7 @@ __all__ = [
     "Simplex",
     "WithTask",
     "candidate_set",
+    "distance_from_learned",
     "is_near_the_task",
     "parse_sampler",
     "policy_of",
@@ -37,6 +38,15 @@ class PolicySampler(Protocol):
         """n policies for each task: w [..., D] -> z [..., n, D]."""
         ...
 
+    def distance(self, z: Array, tasks: Array) -> Array:
+        """How far policies z [..., D] are from what is drawn for tasks [K, D], in Euclidean norm, [...]."""
+        ...
+
+
+def _to_nearest(z: Array, points: Array) -> Array:
+    """The distance of z [..., D] to the nearest of points [K, D]."""
+    return np.linalg.norm(z[..., None, :] - points, axis=-1).min(axis=-1)
+
 
 @dataclass(frozen=True)
 class Gaussian:
@@ -48,6 +58,10 @@ class Gaussian:
         noise = rng.standard_normal((*w.shape[:-1], n, w.shape[-1]))
         return w[..., None, :] + np.sqrt(self.variance) * noise
 
+    def distance(self, z: Array, tasks: Array) -> Array:
+        """To the nearest task: the density falls from there on."""
+        return _to_nearest(z, tasks)
+
 
 @dataclass(frozen=True)
 class Box:
@@ -58,6 +72,9 @@ class Box:
 
     def sample(self, w: Array, n: int, rng: np.random.Generator) -> Array:
         return rng.uniform(self.low, self.high, (*w.shape[:-1], n, w.shape[-1]))
+
+    def distance(self, z: Array, tasks: Array) -> Array:
+        return np.linalg.norm(z - z.clip(self.low, self.high), axis=-1)
 
 
 @dataclass(frozen=True)
@@ -71,6 +88,9 @@ class Ball:
         length = self.radius * rng.random((*w.shape[:-1], n, 1)) ** (1 / w.shape[-1])
         return direction / np.linalg.norm(direction, axis=-1, keepdims=True) * length
 
+    def distance(self, z: Array, tasks: Array) -> Array:
+        return np.maximum(np.linalg.norm(z, axis=-1) - self.radius, 0)
+
 
 @dataclass(frozen=True)
 class Points:
@@ -83,6 +103,9 @@ class Points:
         order = rng.permuted(np.broadcast_to(np.arange(count), (*w.shape[:-1], count)), axis=-1)
         return self.points[order[..., np.arange(n) % count]]
 
+    def distance(self, z: Array, tasks: Array) -> Array:
+        return _to_nearest(z, self.points)
+
 
 @dataclass(frozen=True)
 class OwnTask:
@@ -91,6 +114,9 @@ class OwnTask:
     def sample(self, w: Array, n: int, rng: np.random.Generator) -> Array:
         return np.repeat(w[..., None, :], n, axis=-2)
 
+    def distance(self, z: Array, tasks: Array) -> Array:
+        return _to_nearest(z, tasks)
+
 
 @dataclass(frozen=True)
 class Simplex:
@@ -98,6 +124,14 @@ class Simplex:
 
     def sample(self, w: Array, n: int, rng: np.random.Generator) -> Array:
         return rng.dirichlet(np.ones(w.shape[-1]), (*w.shape[:-1], n))
+
+    def distance(self, z: Array, tasks: Array) -> Array:
+        """To the nearest point of the simplex: z - τ, cut off at 0, with the τ that makes it sum to one."""
+        falling = -np.sort(-z, axis=-1)
+        taus = (falling.cumsum(axis=-1) - 1) / np.arange(1, z.shape[-1] + 1)
+        last = (falling > taus).sum(axis=-1, keepdims=True) - 1
+        nearest = np.maximum(z - np.take_along_axis(taus, last, axis=-1), 0)
+        return np.linalg.norm(z - nearest, axis=-1)
 
 
 @dataclass(frozen=True)
@@ -108,6 +142,9 @@ class WithTask:
 
     def sample(self, w: Array, n: int, rng: np.random.Generator) -> Array:
         return np.concatenate([w[..., None, :], self.others.sample(w, n - 1, rng)], axis=-2)
+
+    def distance(self, z: Array, tasks: Array) -> Array:
+        return np.minimum(_to_nearest(z, tasks), self.others.distance(z, tasks))
 
 
 _SAMPLERS = ("gaussian:VARIANCE", "box:LOW,HIGH", "ball:RADIUS", "simplex", "points:Z;Z;…", "train", "task", "task+…")
@@ -150,6 +187,20 @@ def is_near_the_task(sampler: PolicySampler) -> bool:
         case Gaussian() | OwnTask():
             return True
     return False
+
+
+def distance_from_learned(z: Array, sampler: PolicySampler, training_tasks: Array, acted_on: str) -> Array:
+    """How far policies z [..., D] are from the learned ones, [...].
+
+    Args:
+        z: the policies.
+        sampler: D_z.
+        training_tasks: M, [K, D].
+        acted_on: the tasks that were acted on, as `LearnerConfig.tasks`; D_z is around them, in M or not.
+    """
+    if acted_on in TASKS_OF_M or not is_near_the_task(sampler):
+        return sampler.distance(z, training_tasks)
+    return parse_sampler(acted_on, training_tasks).distance(z, training_tasks)
 
 
 def policy_of(w: Array, sampler: PolicySampler) -> Array:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from usfa.agents import Agent
+from usfa.decisions import CandidateSet, Gpi
 from usfa.environments import Batch
 from usfa.networks import Parameters, over_runs
 from usfa.trajectory import CoreState, Present, Trajectory
@@ -64,7 +65,7 @@ class Rollout:
         rngs: Sequence[np.random.Generator],
     ) -> Collected:
         """Act ε-greedily, ε or [B], on the tasks w [R, B, D] by GPI over the policies z [R, B, N, D]."""
-        act = over_runs(self._agent.act, parameters, self._agent.batches_runs)
+        act = over_runs(self._greedy, parameters, self._agent.batches_runs)
         core_state = self.core_state
         frames = np.zeros(self.shape[0], np.int64)
         episodes = np.zeros(self.shape[0], np.int64)
@@ -85,6 +86,11 @@ class Rollout:
                 ended.append((step.episode_phi[step.ended], np.flatnonzero(step.ended)))
         self.last_action.copy_(torch.from_numpy(action))
         return Collected(self._trajectory(w, core_state), frames, episodes, *self._joined(ended))
+
+    def _greedy(self, parameters: Parameters, present: Present, w: Tensor, z: Tensor) -> tuple[Tensor, CoreState]:
+        """GPI over z, believed as they are: in training errors are for learning from."""
+        decision, core_state = self._agent.act(parameters, present, w, CandidateSet.believed(z), Gpi())
+        return decision.action, core_state
 
     def _joined(
         self, ended: list[tuple[NDArray[np.float64], NDArray[np.int64]]]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from usfa.decisions import CandidateSet, Decision, Rule, RuleState, Situation
 from usfa.environments import ObservationSpec
-from usfa.functional import greedy_actions
 from usfa.networks import NetworkConfig, Parameters, UniversalNetwork, initial_parameters
 from usfa.trajectory import CoreState, Inputs, Present, Trajectory
 
@@ -52,20 +52,30 @@ class Actor(ABC):
         return Present(observation, nothing, yes, yes[:, 0], self.initial_state(batch))
 
     @abstractmethod
-    def q_values(self, parameters: Parameters, present: Present, w: Tensor, z: Tensor) -> tuple[Tensor, CoreState]:
-        """What each action is worth on task w, [B, A], by the best of the policies z, and the new memory.
+    def situation(
+        self, parameters: Parameters, present: Present, w: Tensor, candidates: CandidateSet[Tensor]
+    ) -> tuple[Situation, CoreState]:
+        """What a decision rule chooses from: ψ of all candidates, and the new memory.
 
         Args:
             parameters: the weights.
             present: what the agent sees; illegal actions get values as well.
             w: [B, D].
-            z: [B, N, D], the candidate set C.
+            candidates: C, [B, N, D].
         """
 
-    def act(self, parameters: Parameters, present: Present, w: Tensor, z: Tensor) -> tuple[Tensor, CoreState]:
-        """The greedy legal action [B] on task w, and the new memory; exploration is the caller's."""
-        q, core_state = self.q_values(parameters, present, w, z)
-        return greedy_actions(q, present.legal), core_state
+    def act(
+        self,
+        parameters: Parameters,
+        present: Present,
+        w: Tensor,
+        candidates: CandidateSet[Tensor],
+        rule: Rule,
+        state: RuleState | None = None,
+    ) -> tuple[Decision, CoreState]:
+        """What a rule decides on task w, and the new memory; exploration is the caller's."""
+        situation, core_state = self.situation(parameters, present, w, candidates)
+        return rule.decide(situation._replace(state=state)), core_state
 
 
 class Agent(Actor):

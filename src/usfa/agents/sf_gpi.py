@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 
 from usfa.agents.agent import Actor, AgentSpec
+from usfa.decisions import CandidateSet, Situation
 from usfa.environments import ObservationSpec
 from usfa.errors import InputError
-from usfa.functional import TabularMDP, gpi, optimal_policy, successor_features
+from usfa.functional import TabularMDP, optimal_policy, successor_features
 from usfa.networks import Parameters
 from usfa.trajectory import CoreState, Present
 
@@ -29,10 +30,12 @@ class SfGpiTables(Actor):
         states, actions, features = self.spec.observation.states, self.spec.actions, self.spec.features
         return {"psi": (self.policies, states, actions, features), "z": (self.policies, features)}
 
-    def q_values(self, parameters: Parameters, present: Present, w: Tensor, z: Tensor) -> tuple[Tensor, CoreState]:
-        """max_{z∈C} ψ^{π_z}(s,a)·w."""
-        psi, core_state = self.step(parameters, present, z)
-        return gpi(psi, w.to(psi)).q_max, core_state
+    def situation(
+        self, parameters: Parameters, present: Present, w: Tensor, candidates: CandidateSet[Tensor]
+    ) -> tuple[Situation, CoreState]:
+        psi, core_state = self.step(parameters, present, candidates.z)
+        z, step_error, optimism = candidates.map(lambda values: values.to(psi))
+        return Situation(psi, w.to(psi), z, present.legal, step_error, optimism), core_state
 
     def step(self, parameters: Parameters, present: Present, z: Tensor) -> tuple[Tensor, CoreState]:
         """ψ^{π_z}(s,·) with one-hot observations [B, S]: z [B, N, D] -> [B, N, A, D], memory."""

@@ -21,11 +21,21 @@ from usfa.agents.agent import Actor, AgentSpec
 from usfa.agents.catalogue import make_agent
 from usfa.agents.sf_gpi import SfGpiTables
 from usfa.agents.usfa import UsfaAgent
+from usfa.decisions import (
+    DEFAULT_RULE,
+    PAPER_RULE,
+    Accuracy,
+    CandidateSet,
+    Decision,
+    Rule,
+    assumed_accuracy,
+    parse_rule,
+)
 from usfa.errors import InputError
 from usfa.files import read_json, sha256, write_atomically, write_json
-from usfa.functional import mask_illegal
+from usfa.functional import mask_illegal, q_values
 from usfa.networks import NetworkConfig, Parameters, select_run
-from usfa.policies import candidate_set, is_near_the_task, parse_sampler
+from usfa.policies import candidate_set, distance_from_learned, is_near_the_task, parse_sampler
 from usfa.records import from_json, to_json
 from usfa.tasks import TASKS_OF_M, format_task, parse_task, parse_tasks
 from usfa.trajectory import Present
@@ -62,11 +72,20 @@ class AgentFile:
     """What was measured after training, for the model card."""
     phi: str = "reward"
     """Where φ comes from, see :class:`usfa.environments.VectorReward`."""
+    accuracy: tuple[Accuracy, ...] = ()
+    """How wrong ψ of each seed is; empty for UVFAs, exact tables, and agents saved before it was measured."""
 
     def __post_init__(self) -> None:
         if not self.seeds:
             raise InputError("The agent's seeds are empty; expected at least one.")
         parse_tasks(self.training_tasks, self.spec.features)
+        if self.accuracy and len(self.accuracy) != len(self.seeds):
+            raise InputError(f"The agent has {len(self.accuracy)} accuracies; expected {len(self.seeds)}, as seeds.")
+        for accuracy in self.accuracy:
+            if len(accuracy.step_error) != self.spec.features:
+                raise InputError(
+                    f"The agent's step_error has {len(accuracy.step_error)} entries; expected {self.spec.features}."
+                )
         if "phi" in self.environment_arguments:
             raise InputError("The agent's environment_arguments have an entry phi; expected it as phi itself.")
 
@@ -103,18 +122,36 @@ class TrainedAgent:
         return "train" if self.file.kind == "sf-gpi-tables" or self._learned_near_m_only else "train+task"
 
     @property
+    def _tasks_acted_on(self) -> str:
+        return str(self.file.training.get("learner", {}).get("tasks", TASKS_OF_M[0]))
+
+    @property
     def _learned_near_m_only(self) -> bool:
-        acted_on = self.file.training.get("learner", {}).get("tasks", TASKS_OF_M[0])
-        return self.file.policies == "train" or (acted_on in TASKS_OF_M and is_near_the_task(self.sampler))
+        near = self._tasks_acted_on in TASKS_OF_M and is_near_the_task(self.sampler)
+        return self.file.policies == "train" or near
+
+    @property
+    def default_rule(self) -> str:
+        """Caution where ψ was learned; with exact tables and for a UVFA it would change nothing."""
+        return DEFAULT_RULE if self.file.kind == "usfa" else PAPER_RULE
+
+    @property
+    def accuracy(self) -> Accuracy | None:
+        """How wrong ψ is, as measured after training; None if it was not."""
+        return self.file.accuracy[self.file.seeds.index(self.seed)] if self.file.accuracy else None
 
     def candidates(
         self, w: NDArray[np.float64], candidates: Candidates | None, rng: np.random.Generator
-    ) -> NDArray[np.float64]:
-        """The set C for every task: w [..., D] -> z [..., N, D]."""
+    ) -> CandidateSet[NDArray[np.float64]]:
+        """The set C for every task, w [..., D] -> z [..., N, D], with what is known about its accuracy."""
         chosen = self.default_candidates if candidates is None else candidates
         if self.file.kind == "uvfa" and not (isinstance(chosen, str) and chosen == "task"):
             raise InputError(f"A UVFA has no candidate set but 'task'; given was {chosen!r}.")
-        return candidate_set(chosen, w, self.training_tasks, self.sampler, rng)
+        z = candidate_set(chosen, w, self.training_tasks, self.sampler, rng)
+        if self.file.kind != "usfa":
+            return CandidateSet.believed(z)
+        accuracy = self.accuracy or assumed_accuracy(self.file.spec.features)
+        return accuracy.of(z, distance_from_learned(z, self.sampler, self.training_tasks, self._tasks_acted_on))
 
     @torch.no_grad()
     def q_values(
@@ -136,11 +173,13 @@ class TrainedAgent:
             seed: for "sample:N".
         """
         w = parse_task(task, self.file.spec.features)
-        z = self.candidates(w, candidates, np.random.default_rng(seed))
+        believed = self.candidates(w, candidates, np.random.default_rng(seed)).tensors()
         present, single = self._at_start(observation)
         batch = len(present.observation)
-        tasks, policies = torch.from_numpy(w).float(), torch.from_numpy(z).float()
-        q, _ = self.actor.q_values(self.parameters, present, tasks.expand(batch, -1), policies.expand(batch, -1, -1))
+        tasks = torch.from_numpy(w).float().expand(batch, -1)
+        of_each = believed.map(lambda values: values.expand(batch, *values.shape))
+        situation, _ = self.actor.situation(self.parameters, present, tasks, of_each)
+        q = q_values(situation.psi, situation.w).amax(dim=-2)
         q = mask_illegal(q, None if legal is None else torch.from_numpy(np.array(legal, np.bool_)))
         result: NDArray[np.float32] = (q[0] if single else q).numpy()
         return result
@@ -162,29 +201,41 @@ class TrainedAgent:
         result: NDArray[np.float32] = (psi[0] if single else psi).numpy()
         return result
 
-    def policy(self, task: str | ArrayLike, candidates: Candidates | None = None, *, seed: int = 0) -> Policy:
+    def policy(
+        self,
+        task: str | ArrayLike,
+        candidates: Candidates | None = None,
+        rule: str | Rule | None = None,
+        *,
+        seed: int = 0,
+    ) -> Policy:
         """A policy for a task: any real vector, negative entries included. Nothing is learned.
 
         Args:
             task: w, as [1, 1, -1, 0], "1,1,-1,0" or "11-10".
-            candidates: C, the policies that GPI may trust: "task", "train", "train+task", "sample:30" or an array
+            candidates: C, the policies to choose from: "task", "train", "train+task", "sample:30" or an array
                 [N, D]; by default :attr:`default_candidates`.
+            rule: how to choose: "cautious", "gpi" (Eq. 3), "follow", or an object with a method `decide`; by default
+                :attr:`default_rule`.
             seed: for "sample:N".
         """
         w = parse_task(task, self.file.spec.features)
-        z = self.candidates(w, candidates, np.random.default_rng(seed))
-        return Policy(self, w, z)
+        chosen = self.candidates(w, candidates, np.random.default_rng(seed))
+        return Policy(self, w, chosen, parse_rule(self.default_rule if rule is None else rule))
 
 
 class Policy:
-    """Acts greedily on one task. Call it with observations; `reset` it when an episode starts."""
+    """Acts on one task without exploring. Call it with observations; `reset` it when an episode starts."""
 
-    def __init__(self, agent: TrainedAgent, w: NDArray[np.float64], z: NDArray[np.float64]) -> None:
+    def __init__(
+        self, agent: TrainedAgent, w: NDArray[np.float64], candidates: CandidateSet[NDArray[np.float64]], rule: Rule
+    ) -> None:
         self.agent = agent
         self.w = w
-        self.z = z
-        self._task = torch.from_numpy(w).float()
-        self._policies = torch.from_numpy(z).float()
+        self.z = candidates.z
+        self.rule = rule
+        self._task = torch.from_numpy(w).float()[None]
+        self._candidates = candidates.tensors().map(lambda values: values[None])
         self.reset()
 
     def reset(self) -> None:
@@ -192,6 +243,8 @@ class Policy:
         self._memory = self.agent.actor.initial_state(1)
         self._first = torch.ones(1, dtype=torch.bool)
         self._last_action = torch.zeros(1, dtype=torch.int64)
+        self.decision: Decision | None = None
+        """What the rule decided last, each tensor with a first axis of 1."""
 
     @torch.no_grad()
     def __call__(self, observation: object, legal: ArrayLike | None = None) -> int:
@@ -206,9 +259,11 @@ class Policy:
         if encoded.shape[1:] != actor.spec.observation.shape:
             raise InputError(f"The observation {observation!r} is a batch; expected one observation.")
         present = Present(encoded, self._last_action, self._mask(legal), self._first, self._memory)
-        self._last_action, self._memory = actor.act(
-            self.agent.parameters, present, self._task[None], self._policies[None]
+        state = None if self.decision is None else self.decision.state
+        self.decision, self._memory = actor.act(
+            self.agent.parameters, present, self._task, self._candidates, self.rule, state
         )
+        self._last_action = self.decision.action
         self._first = torch.zeros(1, dtype=torch.bool)
         return int(self._last_action)
 

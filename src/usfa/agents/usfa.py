@@ -5,7 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from usfa.agents.agent import Agent, AgentSpec
-from usfa.functional import policy_actions, q_values
+from usfa.decisions import CandidateSet, Situation
+from usfa.functional import policy_actions
 from usfa.losses import squared_along, squared_td, td_errors
 from usfa.networks import Parameters
 from usfa.trajectory import CoreState, Present, Trajectory
@@ -23,10 +24,11 @@ class UsfaAgent(Agent):
     def _outputs_per_action(spec: AgentSpec) -> int:
         return spec.features
 
-    def q_values(self, parameters: Parameters, present: Present, w: Tensor, z: Tensor) -> tuple[Tensor, CoreState]:
-        """max_{z∈C} ψ(s,a,z)·w, Eq. 3."""
-        psi, core_state = self.step(parameters, present, z)
-        return q_values(psi, w).amax(dim=-2), core_state
+    def situation(
+        self, parameters: Parameters, present: Present, w: Tensor, candidates: CandidateSet[Tensor]
+    ) -> tuple[Situation, CoreState]:
+        psi, core_state = self.step(parameters, present, candidates.z)
+        return Situation(psi, w, candidates.z, present.legal, candidates.step_error, candidates.optimism), core_state
 
     def loss(
         self,

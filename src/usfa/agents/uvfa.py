@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from usfa.agents.agent import Agent, AgentSpec
+from usfa.decisions import CandidateSet, Situation
 from usfa.functional import greedy_actions
 from usfa.losses import squared_td, td_errors
 from usfa.networks import Parameters
@@ -24,10 +25,16 @@ class UvfaAgent(Agent):
     def _outputs_per_action(spec: AgentSpec) -> int:
         return 1
 
-    def q_values(self, parameters: Parameters, present: Present, w: Tensor, z: Tensor) -> tuple[Tensor, CoreState]:
-        """Q(s,a,w); a UVFA knows no other policies, so that z has no say."""
-        q, core_state = self.step(parameters, present, w[:, None])
-        return q[:, 0, :, 0], core_state
+    def situation(
+        self, parameters: Parameters, present: Present, w: Tensor, candidates: CandidateSet[Tensor]
+    ) -> tuple[Situation, CoreState]:
+        """Q(s,a,w) as the successor feature of the reward itself: D = 1, task 1, and the one policy that it knows.
+
+        Every rule then takes the greedy action.
+        """
+        q, core_state = self.step(parameters, present, w[:, None])  # [B, 1, A, 1]
+        one, none = torch.ones_like(w[:, :1]), torch.zeros_like(w[:, :1])
+        return Situation(q, one, one[:, None], present.legal, none, none), core_state
 
     def loss(
         self,

@@ -9,6 +9,7 @@ import tyro
 from rich.console import Console
 
 from usfa.cli.terminal import parse, progress_console, table_of
+from usfa.decisions import SINGLE
 from usfa.environments.room.scale import as_a_whole, is_standard_room, measured, read_yardstick
 from usfa.errors import InputError
 from usfa.evaluation import evaluate
@@ -24,6 +25,7 @@ class Evaluate:
     Examples:
       usfa evaluate trip --task 0.7,0.7
       usfa evaluate room --task room-hard --candidates train task
+      usfa evaluate room --task room-hard --rule cautious gpi single
       usfa evaluate runs/trip-usfa --task 1,-0.5 11 --candidates task train train+task sample:5 "1,0;0.5,0.5"
       usfa evaluate runs/trip-usfa --task trip-directions --seed 3
     """
@@ -35,10 +37,13 @@ class Evaluate:
     candidates: tuple[str, ...] = ()
     """Candidate sets C: task, train, train+task, sample:N, or vectors "1,0;0,1".
     By default train+task; train where only policies near M were learned, task for a UVFA."""
+    rule: tuple[str, ...] = ()
+    """Decision rules: cautious, cautious:0.5, gpi (Eq. 3), follow; single is the best policy of C in hindsight.
+    By default the agent's own rule, and single beside it where C has several policies."""
     seed: int | None = None
     """Which of the training seeds; the first by default."""
     episodes: int = 20
-    """Episodes per task and candidate set, where the score is not exact."""
+    """Episodes per task, candidate set and rule, where the score is not exact."""
     epsilon: float = 0.001
     """Probability of a random action in those."""
     rng: int = 0
@@ -59,6 +64,7 @@ def run(words: list[str]) -> None:
             agent,
             task,
             command.candidates or None,
+            command.rule or (agent.default_rule, SINGLE),
             episodes=command.episodes,
             epsilon=command.epsilon,
             seed=command.rng,

@@ -52,6 +52,8 @@ class Front:
     candidates: str | None = None
     """Candidate set C: task, train, train+task, sample:N, or vectors. By default train+task; train where
     only policies near M were learned, task for a UVFA."""
+    rule: str | None = None
+    """How to choose among them: cautious (the default), gpi (Eq. 3), follow."""
     gamma: float | None = None
     """γ of the values; by default that of the training."""
     reference: str | None = None
@@ -89,6 +91,7 @@ def run(words: list[str]) -> None:
         agent,
         command.preferences,
         command.candidates,
+        command.rule,
         known=known,
         gamma=command.gamma,
         episodes=command.episodes,

@@ -6,6 +6,7 @@ import pandas as pd
 from rich.console import Console
 
 from usfa.cli.terminal import table_of
+from usfa.decisions import RULES
 from usfa.environments import ENVIRONMENTS
 from usfa.errors import InputError
 from usfa.experiments import PRESETS, SHIPPED_AGENTS
@@ -22,7 +23,7 @@ OTHERS_ENVIRONMENTS = {
 
 def run(words: list[str]) -> None:
     if words:
-        print("usfa list: presets, environments, task sets, candidate sets and shipped agents. It has no options.")
+        print("usfa list: presets, environments, task and candidate sets, rules and shipped agents. It has no options.")
         if words[0] not in {"-h", "--help"}:
             raise InputError(f"`usfa list` was given {words[0]!r}; expected nothing.")
         return
@@ -33,6 +34,7 @@ def run(words: list[str]) -> None:
         "environments": {name: entry.about for name, entry in ENVIRONMENTS.items()} | OTHERS_ENVIRONMENTS,
         "task sets": sets | SPREAD_SETS,
         "candidate sets (--candidates)": CANDIDATE_SETS,
+        "decision rules (--rule)": RULES,
         "shipped agents (usfa evaluate, usfa.load)": SHIPPED_AGENTS,
     }
     for title, entries in sections.items():

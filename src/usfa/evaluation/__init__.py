@@ -1,9 +1,10 @@
 """Agents -> tables of scores, and statistics of such tables."""
 
+from usfa.evaluation.accuracy import LearnedPolicies, measured_accuracy
 from usfa.evaluation.bounds import bound_table
-from usfa.evaluation.episodes import EpisodeBatch, acting, environments_of
+from usfa.evaluation.episodes import EpisodeBatch, Moment, acting, environments_of, repeated
 from usfa.evaluation.evaluate import evaluate
-from usfa.evaluation.exact import exact_mdp, exact_scores, greedy_tables
+from usfa.evaluation.exact import decision_tables, exact_mdp, exact_scores
 from usfa.evaluation.fronts import (
     environment_front,
     front_indicators,
@@ -20,12 +21,15 @@ from usfa.evaluation.statistics import Summary, bootstrap_interval, interquartil
 __all__ = [
     "SCORE_COLUMNS",
     "EpisodeBatch",
+    "LearnedPolicies",
+    "Moment",
     "Scores",
     "ScoringProtocol",
     "Summary",
     "acting",
     "bootstrap_interval",
     "bound_table",
+    "decision_tables",
     "environment_front",
     "environments_of",
     "evaluate",
@@ -33,13 +37,14 @@ __all__ = [
     "exact_scores",
     "front_indicators",
     "front_of",
-    "greedy_tables",
     "interquartile_mean",
     "known_front",
     "known_table",
+    "measured_accuracy",
     "read_known_table",
     "read_scores",
     "reference_point",
+    "repeated",
     "score",
     "score_table",
     "summarise",

@@ -8,7 +8,8 @@ import torch
 from numpy.typing import NDArray
 
 from usfa.agents import TrainedAgent
-from usfa.evaluation.exact import greedy_tables
+from usfa.decisions import CandidateSet, Gpi
+from usfa.evaluation.exact import decision_tables
 from usfa.functional import (
     TabularMDP,
     gpi_bound,
@@ -22,7 +23,7 @@ __all__ = ["bound_table"]
 
 
 def bound_table(agent: TrainedAgent, mdp: TabularMDP, w: NDArray[np.float64], z: NDArray[np.float64]) -> pd.DataFrame:
-    """A row per task: distance, approximation, total, printed, gap.
+    """A row per task: distance, approximation, total, printed, and the gap of GPI, Eq. 3.
 
     Args:
         agent: a USFA.
@@ -34,7 +35,7 @@ def bound_table(agent: TrainedAgent, mdp: TabularMDP, w: NDArray[np.float64], z:
     exact = successor_features(mdp, optimal_policy(mdp, policies))
     bound = gpi_bound(mdp, tasks, policies, exact, _learned_psi(agent, mdp, z))
     one_run = {name: tensor[None] for name, tensor in agent.parameters.items()}
-    policy = greedy_tables(agent.actor, one_run, mdp, w, z[None])[0]
+    policy = decision_tables(agent.actor, one_run, mdp, w, CandidateSet.believed(z[None]), Gpi())[0]
     loss = optimal_values(mdp, tasks) - policy_values(mdp, policy, tasks)
     gap = loss.masked_fill(~mdp.legal, 0.0).amax(dim=(-2, -1))
     columns = {

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from usfa.agents import Actor, TrainedAgent
+from usfa.decisions import CandidateSet, Decision, Rule
 from usfa.environments import Batch, EnvironmentSource, Step, check_trusted, source, step_limit
 from usfa.errors import InputError
 from usfa.networks import Parameters
@@ -23,6 +24,7 @@ from usfa.trajectory import Present
 
 __all__ = [
     "EpisodeBatch",
+    "Moment",
     "OnStep",
     "VectorReturns",
     "acting",
@@ -30,6 +32,7 @@ __all__ = [
     "episode_batch",
     "episode_returns",
     "playing",
+    "repeated",
     "vector_returns",
 ]
 
@@ -55,7 +58,15 @@ class EpisodeBatch(NamedTuple):
 
     environments: Batch  # of B
     w: Array  # [B, D]
-    z: Array  # [B, N, D]
+    candidates: CandidateSet[Array]  # [B, N, D]
+
+
+class Moment(NamedTuple):
+    """One step of a batch of episodes."""
+
+    decision: Decision  # of the rule
+    action: NDArray[np.int64]  # [B]  what was done: that, or a random action
+    step: Step  # what came of it
 
 
 @contextmanager
@@ -74,11 +85,21 @@ def playing(
 
 
 def episode_batch(
-    environments: EnvironmentSource, w: Array, z: Array, episodes: int, rng: np.random.Generator
+    environments: EnvironmentSource,
+    w: Array,
+    candidates: CandidateSet[Array],
+    episodes: int,
+    rng: np.random.Generator,
 ) -> EpisodeBatch:
-    """Tasks w [K, D] with candidate sets z [K, N, D], E times: all tasks in one world, then in the next, …"""
+    """Tasks w [K, D] with candidate sets [K, N, D], E times: all tasks in one world, then in the next, …"""
     seeds = np.repeat(rng.integers(2**31, size=episodes), len(w)).tolist()
-    return EpisodeBatch(environments.batch(seeds, gamma=1.0), np.tile(w, (episodes, 1)), np.tile(z, (episodes, 1, 1)))
+    return repeated(environments.batch(seeds, gamma=1.0), w, candidates, episodes)
+
+
+def repeated(environments: Batch, w: Array, candidates: CandidateSet[Array], episodes: int) -> EpisodeBatch:
+    """Environments of E episodes for each of K tasks: E·K, the tasks in turn."""
+    tiled = candidates.map(lambda values: np.tile(values, (episodes, *[1] * (values.ndim - 1))))
+    return EpisodeBatch(environments, np.tile(w, (episodes, 1)), tiled)
 
 
 class VectorReturns(NamedTuple):
@@ -92,6 +113,7 @@ def episode_returns(
     actor: Actor,
     parameters: Parameters,
     batch: EpisodeBatch,
+    rule: Rule,
     epsilon: float,
     rng: np.random.Generator,
     on_step: OnStep | None = None,
@@ -100,7 +122,7 @@ def episode_returns(
 
     Arguments as in :func:`vector_returns`.
     """
-    collected = vector_returns(actor, parameters, batch, epsilon, rng, on_step=on_step)
+    collected = vector_returns(actor, parameters, batch, rule, epsilon, rng, on_step=on_step)
     return np.einsum("bd,bd->b", collected.undiscounted, batch.w)
 
 
@@ -108,6 +130,7 @@ def vector_returns(
     actor: Actor,
     parameters: Parameters,
     batch: EpisodeBatch,
+    rule: Rule,
     epsilon: float,
     rng: np.random.Generator,
     gamma: float = 1.0,
@@ -120,6 +143,7 @@ def vector_returns(
         actor: the agent.
         parameters: of one run.
         batch: B environments at the start of an episode, their tasks and candidate sets.
+        rule: how to choose among the candidates.
         epsilon: ε.
         rng: for the exploration.
         gamma: γ of the discounted return.
@@ -135,7 +159,7 @@ def vector_returns(
         shown, expected = environments.observation.shape[1:], actor.spec.observation.shape
         if shown != expected:
             raise InputError(f"The environment shows observations of shape {shown}; the agent expects {expected}.")
-        steps = acting(actor, parameters, batch, epsilon, rng)
+        steps = (moment.step for moment in acting(actor, parameters, batch, rule, epsilon, rng))
         return _collect(steps, batch.w.shape, gamma, patience, on_step)
 
 
@@ -163,13 +187,14 @@ def _collect(
 
 
 def acting(
-    actor: Actor, parameters: Parameters, batch: EpisodeBatch, epsilon: float, rng: np.random.Generator
-) -> Iterator[Step]:
-    """Act ε-greedily on the tasks of a batch with their candidate sets, step by step and without end."""
+    actor: Actor, parameters: Parameters, batch: EpisodeBatch, rule: Rule, epsilon: float, rng: np.random.Generator
+) -> Iterator[Moment]:
+    """Act on the tasks of a batch by a rule, ε-greedily, step by step and without end."""
     environments = batch.environments
-    tasks, policies = torch.from_numpy(batch.w).float(), torch.from_numpy(batch.z).float()
+    tasks, candidates = torch.from_numpy(batch.w).float(), batch.candidates.tensors()
     memory = actor.initial_state(len(environments))
     action = np.zeros(len(environments), np.int64)
+    state = None
     while True:
         present = Present(
             torch.from_numpy(environments.observation),
@@ -179,6 +204,7 @@ def acting(
             memory,
         )
         with torch.no_grad():
-            greedy, memory = actor.act(parameters, present, tasks, policies)
-        action = epsilon_greedy(greedy.numpy()[None], environments.legal[None], epsilon, [rng])[0]
-        yield environments.step(action)
+            decision, memory = actor.act(parameters, present, tasks, candidates, rule, state)
+        state = decision.state
+        action = epsilon_greedy(decision.action.numpy()[None], environments.legal[None], epsilon, [rng])[0]
+        yield Moment(decision, action, environments.step(action))

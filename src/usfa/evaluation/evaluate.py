@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from rich.console import Console
 
 from usfa.agents import TrainedAgent
+from usfa.decisions import SINGLE, CandidateSet, Rule, parse_rule, rule_name
 from usfa.errors import InputError
 from usfa.evaluation.episodes import environments_of, playing
 from usfa.evaluation.scoring import ScoringProtocol, score
@@ -24,6 +25,7 @@ def evaluate(
     agent: TrainedAgent,
     tasks: str | ArrayLike,
     candidates: str | ArrayLike | Sequence[str] | None = None,
+    rules: str | Rule | Sequence[str | Rule] | None = None,
     *,
     episodes: int = 20,
     epsilon: float = 0.001,
@@ -32,7 +34,7 @@ def evaluate(
     trust: bool = False,
     console: Console | None = None,
 ) -> pd.DataFrame:
-    """The agent's mean return on every task with every candidate set, without learning.
+    """The agent's mean return on every task with every candidate set and decision rule, without learning.
 
     In a finite MDP the score is exact and comes with the optimum; elsewhere it is the mean of whole episodes.
 
@@ -40,14 +42,18 @@ def evaluate(
         agent: from :func:`usfa.load`.
         tasks: one vector, several, their text ("1,0;0.5,0.5"), or the name of a set ("trip-directions").
         candidates: a set C, or several names; by default :attr:`TrainedAgent.default_candidates`.
-        episodes: per task and candidate set, when the score is not exact.
+        rules: how to choose among them: "cautious", "gpi" (Eq. 3), "follow", an object with a method `decide`, or several;
+            by default :attr:`TrainedAgent.default_rule`. "single" is the best policy of C in hindsight, followed alone:
+            what a rule has to beat.
+        episodes: per task, candidate set and rule, when the score is not exact.
         epsilon: probability of a random action in episodes.
         seed: of the environments, the exploration and "sample:N".
         exact: insist on exact scores (True) or on episodes (False).
         trust: whether an agent's file may name a module to import its environment from.
         console: where to show progress.
 
-    Returns: a row for each candidate set and task: candidates, task, score, std (of the episodes), optimal, gap.
+    Returns: a row for each candidate set, rule and task: candidates, rule, task, score, std (of the episodes), optimal,
+    gap.
     """
     if episodes < 1 or not 0 <= epsilon <= 1:
         raise InputError(f"episodes is {episodes} and epsilon {epsilon}; expected at least 1, and 0 to 1.")
@@ -56,18 +62,33 @@ def evaluate(
     parameters = {name: tensor[None] for name, tensor in agent.parameters.items()}
     protocol = ScoringProtocol(episodes, epsilon, exact)
     rows = []
+    chosen_rules = _rules(agent, rules)
     for name, chosen in _named_candidates(agent, candidates):
-        # The same streams for every set: they meet the same environments and do not depend on each other.
-        z = agent.candidates(w, chosen, np.random.default_rng([seed, 0]))
-        rngs = [np.random.default_rng([seed, 1])]
-        with playing(f"C = {name}", environments, episodes * len(w), console) as on_step:
-            scores = score(agent.actor, parameters, environments, w, z[None], rngs, protocol, on_step)
-        means, stds = scores.returns[0].mean(axis=0), _std(scores.returns[0])
-        rows += [
-            (name, format_task(task), mean, std, optimal, optimal - mean)
-            for task, mean, std, optimal in zip(w, means, stds, scores.optimal, strict=True)
-        ]
-    return pd.DataFrame(rows, columns=["candidates", "task", "score", "std", "optimal", "gap"])
+        for rule in chosen_rules:
+            # The same streams for every set and rule: they meet the same environments and do not depend on each other.
+            believed = agent.candidates(w, chosen, np.random.default_rng([seed, 0])).map(lambda values: values[None])
+            rngs = [np.random.default_rng([seed, 1])]
+            label, count = f"C = {name}, {rule_name(rule)}", _episode_count(believed, rule, episodes)
+            with playing(label, environments, count, console) as on_step:
+                scores = score(agent.actor, parameters, environments, w, believed, rule, rngs, protocol, on_step)
+            means, stds = scores.returns[0].mean(axis=0), _std(scores.returns[0])
+            rows += [
+                (name, rule_name(rule), format_task(task), mean, std, optimal, optimal - mean)
+                for task, mean, std, optimal in zip(w, means, stds, scores.optimal, strict=True)
+            ]
+    return pd.DataFrame(rows, columns=["candidates", "rule", "task", "score", "std", "optimal", "gap"])
+
+
+def _rules(agent: TrainedAgent, rules: str | Rule | Sequence[str | Rule] | None) -> list[str | Rule]:
+    given = [agent.default_rule] if rules is None else [rules] if isinstance(rules, str | Rule) else list(rules)
+    if not given:
+        raise InputError("The rules are empty; expected at least one, such as 'gpi'.")
+    return [rule if rule == SINGLE else parse_rule(rule) for rule in given]
+
+
+def _episode_count(candidates: CandidateSet[NDArray[np.float64]], rule: str | Rule, episodes: int) -> int:
+    tasks, size = candidates.z.shape[1:3]
+    return episodes * tasks * (size if rule == SINGLE else 1)
 
 
 def _std(returns: NDArray[np.float64]) -> NDArray[np.float64]:

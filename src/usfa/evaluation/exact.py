@@ -10,11 +10,13 @@ import torch
 from numpy.typing import NDArray
 
 from usfa.agents import Actor
+from usfa.decisions import CandidateSet, Rule, Situation, rule_name
 from usfa.environments import Environment, TabularEnv
-from usfa.functional import TabularMDP, greedy_actions, policy_return
+from usfa.errors import InputError
+from usfa.functional import TabularMDP, policy_return
 from usfa.networks import Parameters, over_runs
 
-__all__ = ["exact_mdp", "exact_scores", "greedy_tables"]
+__all__ = ["decision_tables", "exact_mdp", "exact_scores"]
 
 
 _CHANGE_NOTHING = (gym.wrappers.OrderEnforcing, gym.wrappers.PassiveEnvChecker)
@@ -33,41 +35,53 @@ def exact_scores(
     parameters: Parameters,
     mdp: TabularMDP,
     w: NDArray[np.float64],
-    z: NDArray[np.float64],
+    candidates: CandidateSet[NDArray[np.float64]],
+    rule: Rule,
 ) -> NDArray[np.float64]:
-    """The expected return of the greedy (GPI) policy for R runs and K tasks in one batch.
+    """The expected return of what a rule decides, for R runs and K tasks in one batch.
 
     Args:
         actor: the agent.
         parameters: each [R, ...].
         mdp: where it acts.
         w: [K, D], the tasks.
-        z: [R, K, N, D], the candidate sets.
+        candidates: [R, K, N, D], the candidate sets.
+        rule: how to choose among them; one without memory.
 
     Returns: [R, K].
     """
-    policy = greedy_tables(actor, parameters, mdp, w, z)
+    policy = decision_tables(actor, parameters, mdp, w, candidates, rule)
     scores: NDArray[np.float64] = policy_return(mdp, policy, torch.from_numpy(w)).numpy()
     return scores
 
 
 @torch.no_grad()
-def greedy_tables(
+def decision_tables(
     actor: Actor,
     parameters: Parameters,
     mdp: TabularMDP,
     w: NDArray[np.float64],
-    z: NDArray[np.float64],
+    candidates: CandidateSet[NDArray[np.float64]],
+    rule: Rule,
 ) -> torch.Tensor:
     """What every run does in every state on every task, [R, K, S]; arguments as in :func:`exact_scores`."""
-    runs, tasks = z.shape[:2]
+    runs, tasks = candidates.z.shape[:2]
     states = torch.from_numpy(actor.spec.observation.encode(np.tile(np.arange(mdp.states), tasks)))
+    legal = mdp.legal.repeat(tasks, 1)
 
-    def values(run: Parameters, tasks: torch.Tensor, policies: torch.Tensor) -> torch.Tensor:
-        return actor.q_values(run, actor.at_start(states), tasks, policies)[0]
+    def situation(run: Parameters, w: torch.Tensor, of_tasks: CandidateSet[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        present = actor.at_start(states)._replace(legal=legal)
+        *tensors, _ = actor.situation(run, present, w, of_tasks)[0]  # the rule has no state yet
+        return tuple(tensors)
 
-    q: torch.Tensor = over_runs(values, parameters)(
+    situations = over_runs(situation, parameters)(
         torch.from_numpy(np.repeat(w, mdp.states, axis=0)).float().expand(runs, -1, -1),
-        torch.from_numpy(np.repeat(z, mdp.states, axis=1)).float(),
+        candidates.map(lambda values: np.repeat(values, mdp.states, axis=1)).tensors(),
     )
-    return greedy_actions(q.unflatten(1, (tasks, mdp.states)), mdp.legal)
+    decision = rule.decide(Situation(*(values.flatten(0, 1) for values in situations)))
+    if decision.state:
+        raise InputError(
+            f"The rule {rule_name(rule)!r} has a memory, which no table of states has; expected it to have an "
+            "attribute remembers = True, or exact=False."
+        )
+    return decision.action.unflatten(0, (runs, tasks, mdp.states))

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from rich.console import Console
 
 from usfa.agents import TrainedAgent
+from usfa.decisions import Rule, parse_rule, rule_name
 from usfa.environments import Environment, feature_count
 from usfa.errors import InputError
 from usfa.evaluation.episodes import environments_of, episode_batch, playing, vector_returns
@@ -53,6 +54,7 @@ def front_of(
     agent: TrainedAgent,
     preferences: str | ArrayLike = PREFERENCES,
     candidates: str | ArrayLike | None = None,
+    rule: str | Rule | None = None,
     *,
     known: ArrayLike | None = None,
     gamma: float | None = None,
@@ -68,6 +70,7 @@ def front_of(
         agent: from :func:`usfa.load`.
         preferences: K tasks: vectors, their text, or a set such as "simplex:100" or "lattice:12".
         candidates: a set C; by default :attr:`TrainedAgent.default_candidates`.
+        rule: how to choose among them; by default :attr:`TrainedAgent.default_rule`.
         known: value vectors [P, D] that are possible with this γ, such as :func:`known_front` gives; they say what is
             optimal for preferences without negative entries.
         gamma: γ of the values; by default what the agent was trained with.
@@ -80,21 +83,23 @@ def front_of(
     Returns: a row for each preference: w1 … wD; value1 … valueD, the discounted vector return Σ γ^t φ_t; return1 …
     returnD, the undiscounted one; utility, which is value·w, and its std over episodes; optimal, the best utility of
     the known front; nondominated and supported, whether the value is on the Pareto front and in the convex coverage set
-    of all values; candidates, gamma, episodes and epsilon, as above.
+    of all values; candidates, rule, gamma, episodes and epsilon, as above.
     """
     w, gamma = _preferences(agent, preferences), _checked_gamma(agent, gamma)
     if episodes < 1 or not 0 <= epsilon <= 1:
         raise InputError(f"episodes is {episodes} and epsilon {epsilon}; expected at least 1, and 0 to 1.")
     optimal = _optimal(known, w)
-    z = agent.candidates(w, candidates, np.random.default_rng([seed, 0]))
+    chosen = agent.candidates(w, candidates, np.random.default_rng([seed, 0]))
+    rule = parse_rule(agent.default_rule if rule is None else rule)
     rng = np.random.default_rng([seed, 1])
     environments = environments_of(agent, trust)
-    batch = episode_batch(environments, w, z, episodes, rng)
+    batch = episode_batch(environments, w, chosen, episodes, rng)
     with playing("front", environments, episodes * len(w), console) as on_step:
-        collected = vector_returns(agent.actor, agent.parameters, batch, epsilon, rng, gamma, on_step=on_step)
+        collected = vector_returns(agent.actor, agent.parameters, batch, rule, epsilon, rng, gamma, on_step=on_step)
     discounted, undiscounted = (x.reshape(episodes, *w.shape) for x in collected)
     table = _table(w, discounted, undiscounted, optimal)
-    return table.assign(candidates=_name(agent, candidates), gamma=gamma, episodes=episodes, epsilon=epsilon)
+    names = {"candidates": _name(agent, candidates), "rule": rule_name(rule)}
+    return table.assign(**names, gamma=gamma, episodes=episodes, epsilon=epsilon)
 
 
 def _table(w: Array, discounted: Array, undiscounted: Array, optimal: Array) -> pd.DataFrame:

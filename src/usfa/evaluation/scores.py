@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from usfa.decisions import PAPER_RULE
 from usfa.errors import InputError
 from usfa.files import write_atomically
 from usfa.tasks import format_task
@@ -17,7 +18,8 @@ __all__ = ["SCORE_COLUMNS", "read_scores", "score_table", "write_table"]
 
 SCORE_COLUMNS = {
     "agent": "which agent",
-    "candidates": "the candidate set C that GPI chose from",
+    "candidates": "the candidate set C that was chosen from",
+    "rule": "how: a decision rule, or single, the best policy of C in hindsight",
     "training_set": "M",
     "policies": "D_z, with its σ where it has one",
     "seed": "of the training run",
@@ -67,11 +69,13 @@ def write_table(path: Path, table: pd.DataFrame) -> None:
 
 def read_scores(path: Path) -> pd.DataFrame:
     """A table from :func:`write_table`."""
-    texts = dict.fromkeys(("agent", "candidates", "training_set", "policies", "task_set", "task"), str)
+    texts = dict.fromkeys(("agent", "candidates", "rule", "training_set", "policies", "task_set", "task"), str)
     try:
         scores = pd.read_csv(path, dtype=texts, converters={"score": _float, "optimal": _float})
     except (OSError, ValueError) as error:
         raise InputError(f"File {path} is not a table of scores: {error}.") from error
+    if "rule" not in scores:  # written before there were others
+        scores.insert(2, "rule", PAPER_RULE)
     if list(scores.columns) != list(SCORE_COLUMNS):
         raise InputError(f"File {path} has the columns {list(scores.columns)}; expected {list(SCORE_COLUMNS)}.")
     return scores

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,14 +11,17 @@ import torch
 from numpy.typing import NDArray
 
 from usfa.agents import Actor
+from usfa.decisions import SINGLE, CandidateSet, Follow, Rule, parse_rule, rule_name
 from usfa.environments import EnvironmentSource
 from usfa.errors import InputError
 from usfa.evaluation.episodes import OnStep, episode_batch, episode_returns
 from usfa.evaluation.exact import exact_mdp, exact_scores
-from usfa.functional import optimal_return
+from usfa.functional import TabularMDP, optimal_return
 from usfa.networks import Parameters, select_run
 
 __all__ = ["Scores", "ScoringProtocol", "score"]
+
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -41,36 +45,62 @@ def score(
     actor: Actor,
     parameters: Parameters,
     environments: EnvironmentSource,
-    w: NDArray[np.float64],
-    z: NDArray[np.float64],
+    w: Array,
+    candidates: CandidateSet[Array],
+    rule: str | Rule,
     rngs: Sequence[np.random.Generator],
     protocol: ScoringProtocol,
     on_step: OnStep | None = None,
 ) -> Scores:
-    """The returns of the greedy (GPI) policy.
+    """The returns of what a rule decides.
 
     Args:
         actor: the agent.
         parameters: each [R, ...].
         environments: where it acts.
         w: [K, D].
-        z: [R, K, N, D], the candidate sets.
+        candidates: [R, K, N, D], the candidate sets.
+        rule: how to choose among them; "single" scores the best of them in hindsight, followed alone.
         rngs: one per run, for episodes.
         protocol: exact or episodes, and how many.
         on_step: told of every step of episodes.
     """
+    if rule == SINGLE:
+        size = candidates.z.shape[-2]
+        alone = CandidateSet.believed(candidates.z.reshape(len(candidates.z), -1, 1, w.shape[-1]))
+        rows = np.repeat(w, size, axis=0)
+        each = score(actor, parameters, environments, rows, alone, Follow(), rngs, protocol, on_step)
+        return _best_in_hindsight(each, size)
+    rule = parse_rule(rule)
     env = environments.one()
     mdp = exact_mdp(env)
     env.close()
-    if protocol.exact and (mdp is None or actor.remembers):
-        lacking = "The agent has a memory" if actor.remembers else f"The environment {env} has no tables"
+    lacking = _lacking(actor, mdp, rule, str(env))
+    if protocol.exact and lacking:
         raise InputError(f"{lacking}; expected exact=False for it.")
-    if mdp is not None and not actor.remembers and protocol.exact is not False:
-        returns = exact_scores(actor, parameters, mdp, w, z)[:, None]
+    if mdp is not None and not lacking and protocol.exact is not False:
+        returns = exact_scores(actor, parameters, mdp, w, candidates, rule)[:, None]
         return Scores(returns, optimal_return(mdp, torch.from_numpy(w)).numpy())
     played = []
     for run, rng in enumerate(rngs):
-        batch = episode_batch(environments, w, z[run], protocol.episodes, rng)
+        of_run = candidates.map(operator.itemgetter(run))
+        batch = episode_batch(environments, w, of_run, protocol.episodes, rng)
         one = select_run(parameters, run)
-        played.append(episode_returns(actor, one, batch, protocol.epsilon, rng, on_step=on_step))
+        played.append(episode_returns(actor, one, batch, rule, protocol.epsilon, rng, on_step=on_step))
     return Scores(np.stack(played).reshape(len(rngs), protocol.episodes, len(w)), np.full(len(w), np.nan))
+
+
+def _lacking(actor: Actor, mdp: TabularMDP | None, rule: Rule, env: str) -> str:
+    """What stands against exact scores, or nothing."""
+    if mdp is None:
+        return f"The environment {env} has no tables"
+    if actor.remembers:
+        return "The agent has a memory"
+    return f"The rule {rule_name(rule)!r} has a memory" if getattr(rule, "remembers", False) else ""
+
+
+def _best_in_hindsight(scores: Scores, size: int) -> Scores:
+    """Of every `size` policies, one after the other along K, the one with the best mean in each run."""
+    returns = scores.returns.reshape(*scores.returns.shape[:2], -1, size)  # [R, E, K, N]
+    best = returns.mean(axis=1, keepdims=True).argmax(axis=-1)[..., None]
+    return Scores(np.take_along_axis(returns, best, axis=-1)[..., 0], scores.optimal[::size])

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usfa.agents import AgentKind
+from usfa.decisions import DEFAULT_RULE, PAPER_RULE, SINGLE, rule_name
 from usfa.environments import EnvironmentSource, source
 from usfa.errors import InputError
 from usfa.learners import LearnerConfig, check_environments
@@ -28,6 +29,11 @@ class EvaluationConfig:
     """Sets of test tasks: names or lists such as "1,0;0.5,0.5"; none means the training tasks."""
     candidates: tuple[str, ...] = ("task",)
     """Candidate sets C: task, train, train+task, sample:N."""
+    rules: tuple[str, ...] = (PAPER_RULE,)
+    """Decision rules that every snapshot is scored with: gpi (Eq. 3), cautious, follow, single."""
+    final_rules: tuple[str, ...] = (DEFAULT_RULE, SINGLE)
+    """Those that the last snapshot is scored with besides. single is the best policy of C in hindsight, followed alone:
+    what a rule has to beat."""
     snapshots: int = 25
     """How many snapshots are frozen during training, evenly spaced, besides the one before it."""
     episodes: int = 20
@@ -42,6 +48,11 @@ class EvaluationConfig:
             raise InputError(f"evaluation.epsilon is {self.epsilon}; expected a number from 0 to 1.")
         if not self.candidates:
             raise InputError("evaluation.candidates is empty; expected at least one candidate set, such as 'task'.")
+        if not self.rules:
+            raise InputError("evaluation.rules is empty; expected at least one decision rule, such as 'gpi'.")
+        names = [rule_name(rule) for rule in (*self.rules, *self.final_rules)]
+        if len(set(names)) < len(names):
+            raise InputError(f"evaluation.rules and final_rules are {names}; expected each once.")
 
 
 @dataclass(frozen=True)

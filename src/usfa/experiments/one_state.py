@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from rich.console import Console
 
+from usfa.decisions import PAPER_RULE
 from usfa.environments import one_state_mdp
 from usfa.errors import InputError
 from usfa.evaluation import read_scores, write_table
@@ -129,7 +130,7 @@ def _evaluations(experiment: OneStateExperiment, mdp: TabularMDP) -> pd.DataFram
 
 def _returns(experiment: OneStateExperiment, scores: pd.DataFrame) -> pd.DataFrame:
     names = {("uvfa", "task"): "UVFA", ("usfa", "task"): "USFA, C = {w′}", ("usfa", "train"): "USFA, C = M"}
-    final = scores[scores.snapshot == experiment.episodes]
+    final = scores[(scores.snapshot == experiment.episodes) & (scores.rule == PAPER_RULE)]
     methods = [names[key] for key in zip(final.agent, final.candidates, strict=True)]
     return final.assign(method=methods, w=final.task.astype(float))[["method", "seed", "w", "score", "optimal"]]
 
@@ -155,7 +156,7 @@ def _report(
     return f"""# One-state MDP: Appendix A
 
 Training tasks M = {{2, 1, -1}}, test task w′ = {experiment.test_task:g}, γ = {experiment.gamma:g},
-{len(experiment.seeds)} seeds of {experiment.episodes} episodes.
+{len(experiment.seeds)} seeds of {experiment.episodes} episodes. Actions are chosen by GPI, Eq. 3 (rule gpi).
 
 {markdown_table(table)}
 

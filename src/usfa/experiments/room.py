@@ -11,6 +11,7 @@ from typing import Literal
 import pandas as pd
 from rich.console import Console
 
+from usfa.decisions import PAPER_RULE
 from usfa.environments.room.scale import read_yardstick
 from usfa.errors import InputError, unknown_name
 from usfa.evaluation import read_scores, write_table
@@ -124,7 +125,7 @@ def _write_tables(experiment: RoomExperiment, run: RunDirectory, jobs: list[Job]
     summary = summary_of(scores, yardstick)
     for name, table in {"scores": scores, "training": training, "summary": summary}.items():
         write_table(run.path / f"{name}.csv", table)
-    for name, figure in figures.all_figures(training, summary, yardstick).items():
+    for name, figure in figures.all_figures(training, summary[summary.rule == PAPER_RULE], yardstick).items():
         save(figure, run.figures / f"{name}.png")
     settings = settings_of({name: experiment.config(name, experiment.seeds[0]) for name in experiment.variants})
     write_atomically(run.path / "report.md", room_report(scores, training, summary, yardstick, settings).encode())

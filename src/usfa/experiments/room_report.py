@@ -37,7 +37,8 @@ def room_report(
     return f"""# The room: Sections 4.2 and 4.3, Appendices C and D
 
 Zero-shot scores of frozen agents after {summary.frames.max() / 1e6:.3g} million frames of training: undiscounted return
-of one-minute episodes.
+of one-minute episodes. Rules: gpi is Eq. 3, the paper's; cautious is our default; single is the best policy of C for
+each task in hindsight, followed alone. Figures and claims are by Eq. 3.
 
 {_settings_section(settings)}
 

@@ -11,8 +11,19 @@ from usfa.evaluation import summarise
 from usfa.figures.room_results import AGENTS, BASELINES, BROAD, LARGE, SETS, USFA, last_snapshot
 from usfa.figures.style import method
 
-__all__ = ["ROOM_TITLE", "behaviour_table", "final_table", "gains", "has_rows_for", "summary_of", "task_table"]
+__all__ = [
+    "ROOM_TITLE",
+    "UVFAS",
+    "behaviour_table",
+    "final_table",
+    "gains",
+    "has_rows_for",
+    "summary_of",
+    "task_table",
+]
 
+UVFAS = (("uvfa", "task"), ("uvfa-off-policy", "task"))
+"""They have one policy, so that there is no rule to choose."""
 ROWS = (*USFA, *BROAD, *LARGE, *BASELINES)
 ROOM_TITLE = "The room: normalised score (0 random, 1 oracle), 95 % interval"
 """Over :func:`final_table` on the terminal."""
@@ -28,7 +39,7 @@ def summary_of(scores: pd.DataFrame, yardstick: pd.DataFrame) -> pd.DataFrame:
         scores: the table of scores.
         yardstick: set, task, policy, mean.
     """
-    groups = ["agent", "candidates", "task_set", "task", "snapshot"]
+    groups = ["agent", "candidates", "rule", "task_set", "task", "snapshot"]
     each = gains(scores, yardstick).rename(columns={"score": "return"})
     table = pd.concat([each, _whole_sets(scores, yardstick)], ignore_index=True)
     measures = [summarise(table, groups, name).assign(measure=name) for name in ("normalised", "return")]
@@ -39,7 +50,9 @@ def summary_of(scores: pd.DataFrame, yardstick: pd.DataFrame) -> pd.DataFrame:
 
 
 def _whole_sets(scores: pd.DataFrame, yardstick: pd.DataFrame) -> pd.DataFrame:
-    groups = gains(scores, yardstick).groupby(["agent", "candidates", "task_set", "snapshot", "seed"], sort=False)
+    groups = gains(scores, yardstick).groupby(
+        ["agent", "candidates", "rule", "task_set", "snapshot", "seed"], sort=False
+    )
     sums = groups[["gained", "possible"]].sum()
     whole = pd.DataFrame({"return": groups.score.mean(), "normalised": sums.gained / sums.possible})
     return whole.reset_index().assign(task="all")
@@ -52,7 +65,7 @@ def gains(scores: pd.DataFrame, yardstick: pd.DataFrame) -> pd.DataFrame:
 
 
 def final_table(summary: pd.DataFrame, measure: str = "normalised") -> pd.DataFrame:
-    """Method × set at the last snapshot, each with the 95 % interval over runs."""
+    """Method and rule × set at the last snapshot, each with the 95 % interval over runs."""
     mine = last_snapshot(summary[(summary.measure == measure) & (summary.task == "all")])
     return _table_of(mine, "task_set", SETS, 2 if measure == "normalised" else 1)
 
@@ -66,11 +79,13 @@ def has_rows_for(scores: pd.DataFrame) -> bool:
 def _table_of(final: pd.DataFrame, column: str, names: Mapping[str, str], digits: int) -> pd.DataFrame:
     rows = []
     for key in ROWS:
-        mine = final[(final.agent == key[0]) & (final.candidates == key[1])].set_index(column)
-        if len(mine):
+        of_key = final[(final.agent == key[0]) & (final.candidates == key[1])]
+        for rule, group in of_key.groupby("rule", sort=False):
+            mine = group.set_index(column)
             cells = {title: _cell(mine, name, digits) for name, title in names.items()}
-            rows.append({"method": method(*key).label, **cells, "runs": str(mine.runs.iloc[0])})
-    return pd.DataFrame(rows, columns=["method", *names.values(), "runs"])
+            label = {"method": method(*key).label, "rule": "–" if key in UVFAS else rule}
+            rows.append({**label, **cells, "runs": str(mine.runs.iloc[0])})
+    return pd.DataFrame(rows, columns=["method", "rule", *names.values(), "runs"])
 
 
 def _cell(table: pd.DataFrame, name: str, digits: int) -> str:
@@ -89,7 +104,10 @@ def task_table(summary: pd.DataFrame, yardstick: pd.DataFrame, task_set: str, me
     table = _table_of(last_snapshot(each), "task", {task: task for task in tasks}, 2 if measure == "normalised" else 1)
     table = table.drop(columns="runs")
     if measure == "return":
-        levels = [{"method": name, **{task: f"{known.loc[name, task]:.1f}" for task in tasks}} for name in known.index]
+        levels = [
+            {"method": name, "rule": "–", **{task: f"{known.loc[name, task]:.1f}" for task in tasks}}
+            for name in known.index
+        ]
         table = pd.concat([table, pd.DataFrame(levels)], ignore_index=True)
     return table
 

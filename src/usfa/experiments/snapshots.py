@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,12 +12,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from usfa.agents import Agent
+from usfa.decisions import SINGLE, Accuracy, CandidateSet, rule_name
 from usfa.evaluation import Scores, ScoringProtocol, score, score_table
 from usfa.experiments.config import TrainConfig
 from usfa.experiments.run_directory import RunDirectory
 from usfa.learners import Improver
 from usfa.networks import Parameters
-from usfa.policies import candidate_set, parse_sampler
+from usfa.policies import candidate_set, distance_from_learned, parse_sampler
 from usfa.progress import ProgressBar
 from usfa.tasks import parse_tasks
 
@@ -100,27 +102,35 @@ class _OpenSnapshot:
         return {"frames": self.frames.tolist(), "episodes": self.episodes.tolist()}
 
 
-def score_snapshots(config: TrainConfig, agent: Agent, run: RunDirectory, name: str, bar: ProgressBar) -> pd.DataFrame:
-    """Every snapshot on every set of test tasks with every candidate set: the table of scores."""
-    plan = ScoringPlan(config, agent.spec.features)
+def score_snapshots(
+    config: TrainConfig,
+    agent: Agent,
+    run: RunDirectory,
+    name: str,
+    accuracy: tuple[Accuracy, ...],
+    bar: ProgressBar,
+) -> pd.DataFrame:
+    """Every snapshot on every set of test tasks with every candidate set and rule: the table of scores.
+
+    `accuracy` is that of each run's last snapshot; the earlier ones are believed as they are.
+    """
     tables: list[pd.DataFrame] = []
     for count, milestone in enumerate(config.milestones, 1):
         parameters, counters = run.load_snapshot(milestone)
+        last = count == len(config.milestones)
+        plan = ScoringPlan(config, agent.spec.features, accuracy if last else ())
         runs = {"seed": config.seeds, "snapshot": [milestone] * len(config.seeds), **counters}
         columns = {key: np.array(values, np.int64) for key, values in runs.items()}
-        scores = plan.score(agent, parameters)
-        for part in plan.parts:
-            labels = {
-                "agent": name,
-                "candidates": part.candidates,
-                "training_set": config.training_tasks,
-                "policies": config.learner.policies,
-                "task_set": part.tasks,
-            }
-            returns, optimal = scores.returns.mean(axis=1)[:, part.rows], scores.optimal[part.rows]
-            tables.append(score_table(returns, plan.w[part.rows], optimal, labels, columns))
+        for rule in rules_of(config, last):
+            tables += plan.tables(agent, parameters, rule, name, columns)
         bar.update(count)
     return pd.concat(tables, ignore_index=True)
+
+
+def rules_of(config: TrainConfig, last: bool) -> tuple[str, ...]:
+    """The rules to score a snapshot with; to a UVFA, which has one policy, they are all the same."""
+    chosen = (*config.evaluation.rules, *(config.evaluation.final_rules if last else ()))
+    return chosen[:1] if config.agent == "uvfa" else chosen
 
 
 class _Part(NamedTuple):
@@ -134,8 +144,9 @@ class _Part(NamedTuple):
 class ScoringPlan:
     """All test tasks with all candidate sets, one below the other, so that one batch of episodes serves them all."""
 
-    def __init__(self, config: TrainConfig, features: int) -> None:
+    def __init__(self, config: TrainConfig, features: int, accuracy: tuple[Accuracy, ...] = ()) -> None:
         self.config = config
+        self.accuracy = accuracy
         self.parts: list[_Part] = []
         tasks: list[NDArray[np.float64]] = []
         for name in config.evaluation.tasks or (config.training_tasks,):
@@ -145,26 +156,50 @@ class ScoringPlan:
                 self.parts.append(_Part(name, candidates, slice(begin, begin + len(tasks[-1]))))
         self.w = np.concatenate(tasks)
 
-    def score(self, agent: Agent, parameters: Parameters) -> Scores:
-        rngs = [np.random.default_rng([seed, 1]) for seed in self.config.seeds]
-        z = np.stack([self.policies(seed) for seed in self.config.seeds])
-        protocol = ScoringProtocol(self.config.evaluation.episodes, self.config.evaluation.epsilon)
-        return score(agent, parameters, self.config.environments, self.w, z, rngs, protocol)
+    def tables(
+        self, agent: Agent, parameters: Parameters, rule: str, name: str, columns: dict[str, NDArray[np.int64]]
+    ) -> list[pd.DataFrame]:
+        """Scores of one rule: a table for each part; of single, for each that has several policies to choose from."""
+        tables = []
+        whole = None if rule == SINGLE else self.score(agent, parameters, rule, self.parts)
+        for part in self.parts:
+            if whole is not None:
+                returns, optimal = whole.returns[..., part.rows], whole.optimal[part.rows]
+            elif self.candidates(self.config.seeds[0], [part]).z.shape[-2] > 1:
+                alone = self.score(agent, parameters, rule, [part])
+                returns, optimal = alone.returns, alone.optimal
+            else:
+                continue
+            labels = {
+                "agent": name,
+                "candidates": part.candidates,
+                "rule": rule_name(rule),
+                "training_set": self.config.training_tasks,
+                "policies": self.config.learner.policies,
+                "task_set": part.tasks,
+            }
+            tables.append(score_table(returns.mean(axis=1), self.w[part.rows], optimal, labels, columns))
+        return tables
 
-    def policies(self, seed: int) -> NDArray[np.float64]:
+    def score(self, agent: Agent, parameters: Parameters, rule: str, parts: Sequence[_Part]) -> Scores:
+        seeds = self.config.seeds
+        rngs = [np.random.default_rng([seed, 1]) for seed in seeds]
+        of_runs = [self.candidates(seed, parts) for seed in seeds]
+        candidates = CandidateSet(*(np.stack(values) for values in zip(*of_runs, strict=True)))
+        w = np.concatenate([self.w[part.rows] for part in parts])
+        protocol = ScoringProtocol(self.config.evaluation.episodes, self.config.evaluation.epsilon)
+        return score(agent, parameters, self.config.environments, w, candidates, rule, rngs, protocol)
+
+    def candidates(self, seed: int, parts: Sequence[_Part]) -> CandidateSet[NDArray[np.float64]]:
         """The candidate sets of all rows, [K, N, D].
 
         One stream per seed, the same at every snapshot: sampled candidates do not add noise along the curve.
         """
         sampler = parse_sampler(self.config.learner.policies, self.config.tasks)
-        sets = [
-            candidate_set(name, self.w[rows], self.config.tasks, sampler, np.random.default_rng([seed, 1]))
-            for _, name, rows in self.parts
-        ]
-        largest = max(z.shape[-2] for z in sets)
-        return np.concatenate([_filled_up(z, largest) for z in sets])
-
-
-def _filled_up(z: NDArray[np.float64], size: int) -> NDArray[np.float64]:
-    """Candidate sets [K, N, D] with their first policy repeated up to a size, which changes no maximum over them."""
-    return np.concatenate([z, np.repeat(z[:, :1], size - z.shape[1], axis=1)], axis=1)
+        accuracy = self.accuracy[self.config.seeds.index(seed)] if self.accuracy else None
+        sets = []
+        for _, name, rows in parts:
+            z = candidate_set(name, self.w[rows], self.config.tasks, sampler, np.random.default_rng([seed, 1]))
+            distance = distance_from_learned(z, sampler, self.config.tasks, self.config.learner.tasks)
+            sets.append(CandidateSet.believed(z) if accuracy is None else accuracy.of(z, distance))
+        return CandidateSet.joined(sets)

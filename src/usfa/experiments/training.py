@@ -19,10 +19,11 @@ from usfa.cluster import ClusterConfig
 from usfa.cluster.connection import connected
 from usfa.cluster.fleet import RayFleet
 from usfa.cluster.learner import ClusterLearner
+from usfa.decisions import Accuracy
 from usfa.environments import Environment, ObservationSpec, action_count, feature_count
 from usfa.environments.batch import failing_in
 from usfa.errors import Diverged, InputError
-from usfa.evaluation import exact_mdp, write_table
+from usfa.evaluation import LearnedPolicies, exact_mdp, measured_accuracy, write_table
 from usfa.experiments.checkpoints import Checkpoints
 from usfa.experiments.config import TrainConfig
 from usfa.experiments.metrics import MetricsLog
@@ -31,6 +32,7 @@ from usfa.experiments.run_directory import OnExisting, RunDirectory
 from usfa.experiments.snapshots import SnapshotWriter, score_snapshots
 from usfa.files import require_space
 from usfa.learners import Improver, Learner, Precision, bytes_of_past, check_replay, choose_device, choose_precision
+from usfa.networks import select_run
 from usfa.policies import candidate_set, parse_sampler
 from usfa.progress import interruptible, progress_bar
 from usfa.records import to_json
@@ -79,12 +81,32 @@ def _train(
     if console is not None:
         console.print(f"{config.environment}: {agent.spec.observation.describe()}", highlight=False, soft_wrap=True)
     learner = _learn(config, agent, run, console, name, cluster)
+    accuracy = _accuracy(config, agent, run, console, name)
     with progress_bar(f"{name}: scoring snapshots", len(config.milestones), "snapshots", console) as bar:
-        scores = score_snapshots(config, agent, run, name, bar)
+        scores = score_snapshots(config, agent, run, name, accuracy, bar)
     parameters = {key: x.detach() for key, x in learner.best_parameters.items()}
     made_by = replace(config, precision=learner.precision)
-    save_agent(run.agent, _agent_file(made_by, agent, scores, cluster), parameters)
+    save_agent(run.agent, replace(_agent_file(made_by, agent, scores, cluster), accuracy=accuracy), parameters)
     write_table(run.scores, scores)
+
+
+def _accuracy(
+    config: TrainConfig, agent: Agent, run: RunDirectory, console: Console | None, name: str
+) -> tuple[Accuracy, ...]:
+    """How wrong ψ of every run is at the end, measured with a twentieth of its frames at most; nothing for a UVFA."""
+    if config.agent == "uvfa":
+        return ()
+    parameters, counters = run.load_snapshot(config.milestones[-1])
+    learned = LearnedPolicies(config.tasks, parse_sampler(config.learner.policies, config.tasks), config.learner.tasks)
+    measured = []
+    with progress_bar(f"{name}: measuring how wrong ψ is", len(config.seeds), "runs", console) as bar:
+        for index, (seed, frames) in enumerate(zip(config.seeds, counters["frames"], strict=True)):
+            of_run, rng = select_run(parameters, index), np.random.default_rng([seed, 3])
+            measured.append(
+                measured_accuracy(agent, of_run, config.environments, learned, config.learner.gamma, frames // 20, rng)
+            )
+            bar.update(index + 1)
+    return tuple(measured)
 
 
 def build_agent(config: TrainConfig) -> Agent:
@@ -254,8 +276,8 @@ def _final_means(scores: pd.DataFrame) -> dict[str, float]:
     """The mean score of the last snapshot, and its gap to the optimum where that is known."""
     last = scores[scores.snapshot == scores.snapshot.max()]
     means = {}
-    for (candidates, tasks), group in last.groupby(["candidates", "task_set"], sort=False):
-        where = f"C = {candidates}, tasks {tasks if len(tasks) <= 40 else tasks[:37] + '...'}"
+    for (candidates, rule, tasks), group in last.groupby(["candidates", "rule", "task_set"], sort=False):
+        where = f"C = {candidates}, {rule}, tasks {tasks if len(tasks) <= 40 else tasks[:37] + '...'}"
         means[f"score, {where}"] = float(group.score.mean())
         if group.optimal.notna().all():
             means[f"gap, {where}"] = float((group.optimal - group.score).mean())

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from usfa.agents import AgentFile, TrainedAgent, exact_sf_gpi, save_agent
+from usfa.decisions import PAPER_RULE, Gpi
 from usfa.environments import trip_mdp
 from usfa.errors import InputError
 from usfa.evaluation import bound_table, exact_scores, read_scores, score_table, summarise, write_table
@@ -103,8 +104,9 @@ def _reproduce(experiment: TripExperiment, run: RunDirectory, console: Console |
         bar.update(1)
         maps, bounds = _maps(experiment, mdp, path), _bounds(experiment, mdp, path)
         bar.update(2)
-        summary = summarise(_with_gap(scores), ["agent", "candidates", "task_set", "snapshot"], "gap")
-        _draw(experiment, run, scores, summary, maps, bounds)
+        summary = summarise(_with_gap(scores), ["agent", "candidates", "rule", "task_set", "snapshot"], "gap")
+        by_paper = scores[scores.rule == PAPER_RULE], summary[summary.rule == PAPER_RULE]
+        _draw(experiment, run, *by_paper, maps, bounds)
         bar.update(3)
         for name, table in {"scores": scores, "summary": summary, "maps": maps, "bounds": bounds}.items():
             write_table(path / f"{name}.csv", table)
@@ -135,19 +137,21 @@ def _exact_table(mdp: TabularMDP, path: Path) -> pd.DataFrame:
     tables = []
     for name in TEST_SETS:
         w = task_set(name)
-        labels = {"agent": EXACT, "candidates": "train", "training_set": TRAINING_SET, "policies": "train"}
+        labels = {"agent": EXACT, "candidates": "train", "rule": PAPER_RULE, "training_set": TRAINING_SET}
+        labels |= {"policies": "train", "task_set": name}
         runs = {column: np.zeros(1, np.int64) for column in ("seed", "snapshot", "episodes", "frames")}
         optimal = optimal_return(mdp, torch.from_numpy(w)).numpy()
         scores = _scores_of_one(agent, mdp, w, "train", np.random.default_rng(0))[None]
-        tables.append(score_table(scores, w, optimal, {**labels, "task_set": name}, runs))
+        tables.append(score_table(scores, w, optimal, labels, runs))
     return pd.concat(tables, ignore_index=True)
 
 
 def _scores_of_one(
     agent: TrainedAgent, mdp: TabularMDP, w: NDArray[np.float64], candidates: str, rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    z = agent.candidates(w, candidates, rng)
-    return exact_scores(agent.actor, _stacked(agent), mdp, w, z[None])[0]
+    """By Eq. 3, as the paper has it."""
+    believed = agent.candidates(w, candidates, rng).map(lambda values: values[None])
+    return exact_scores(agent.actor, _stacked(agent), mdp, w, believed, Gpi())[0]
 
 
 def _with_gap(scores: pd.DataFrame) -> pd.DataFrame:
@@ -183,7 +187,7 @@ def _bounds(experiment: TripExperiment, mdp: TabularMDP, path: Path) -> pd.DataF
     w = _grid(experiment)
     tables = []
     for candidates in BOUND_CANDIDATES:
-        z = agent.candidates(w, candidates, np.random.default_rng(0))
+        z = agent.candidates(w, candidates, np.random.default_rng(0)).z
         place = pd.DataFrame({"candidates": candidates, "w1": w[:, 0], "w2": w[:, 1]})
         tables.append(pd.concat([place, bound_table(agent, mdp, w, z)], axis=1))
     return pd.concat(tables, ignore_index=True)

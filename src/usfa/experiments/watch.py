@@ -45,6 +45,8 @@ class Watch:
     """A trained agent: a name or a run directory."""
     candidates: str | None = None
     """The candidate set C of the agent."""
+    rule: str | None = None
+    """How the agent chooses among them: cautious (its default), gpi, follow."""
     policy: Literal["random", "greedy", "oracle"] = "oracle"
     """Who acts if there is no agent: random; greedy or oracle, which see the true state of the room."""
     steps: int = 300
@@ -71,8 +73,9 @@ class Watch:
             raise InputError(f"seed is {self.seed}; expected 0 or more.")
         if not 42 <= self.size <= 1024:
             raise InputError(f"size is {self.size}; expected 42 to 1024 pixels.")
-        if self.candidates is not None and self.agent is None:
-            raise InputError(f"candidates is {self.candidates!r}, but there is no agent; expected one with --agent.")
+        for name, value in {"candidates": self.candidates, "rule": self.rule}.items():
+            if value is not None and self.agent is None:
+                raise InputError(f"{name} is {value!r}, but there is no agent; expected one with --agent.")
         if self.out is not None and self.out.suffix not in {".gif", ".mp4"}:
             raise InputError(f"The film is to be {self.out}; expected a name that ends in .gif or .mp4.")
 
@@ -194,7 +197,7 @@ def _phi_of(agent: TrainedAgent | None, request: Watch) -> str:
 
 
 def _policy_of(agent: TrainedAgent | None, request: Watch, w: NDArray[np.float64]) -> Policy | None:
-    return None if agent is None else agent.policy(w, request.candidates, seed=request.seed)
+    return None if agent is None else agent.policy(w, request.candidates, request.rule, seed=request.seed)
 
 
 class _RoomScene:

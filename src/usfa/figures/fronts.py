@@ -1,6 +1,6 @@
 """Fronts of value vectors, and utility over the simplex of preferences.
 
-`front` has a row for each preference: w1 … wD, value1 … valueD, utility, optimal, nondominated, candidates, gamma,
+`front` has a row for each preference: w1 … wD, value1 … valueD, utility, optimal, nondominated, candidates, rule, gamma,
 episodes. `known` holds a known front: value1 … valueD, and whether some preference w ≥ 0 likes a value best,
 `supported`. `indicators` has a row for each indicator: indicator, agent,
 best_of_set, known, reference.
@@ -260,7 +260,7 @@ def _caption(figure: Figure, front: pd.DataFrame, indicators: pd.DataFrame) -> N
     if _reference(indicators) is not None:
         point = volume.reference.replace(",", ", ")
         results.append(f"hypervolume {_of(volume.best_of_set, volume.known)} with reference ({point})")
-    settings = f"γ = {first.gamma:g}, {len(front)} preferences, {episodes}, C = {first.candidates}"
+    settings = f"γ = {first.gamma:g}, {len(front)} preferences, {episodes}, C = {first.candidates}, rule {first.rule}"
     figure.supxlabel(f"{settings}\n{', '.join(results).replace('-', '−')}", fontsize=8, color=KNOWN)
 
 

@@ -153,7 +153,7 @@ def _one(table: pd.DataFrame, key: Key) -> pd.DataFrame:
 
 def last_snapshot(summary: pd.DataFrame) -> pd.DataFrame:
     """The rows of each agent and candidate set after all of its training."""
-    return summary[summary.snapshot == summary.groupby(["agent", "candidates"]).snapshot.transform("max")]
+    return summary[summary.snapshot == summary.groupby(["agent", "candidates", "rule"]).snapshot.transform("max")]
 
 
 def _present(table: pd.DataFrame, keys: Iterable[Key]) -> list[Key]:

@@ -6,6 +6,7 @@ Clock: ``_tm1`` is the source state of a transition, ``_t`` its destination.
 """
 
 from usfa.functional.bounds import GpiBound, dual_norm, gpi_bound
+from usfa.functional.decisions import Choice, across_error, choose, stake
 from usfa.functional.exact import (
     TabularMDP,
     effective_horizon,
@@ -41,11 +42,14 @@ from usfa.functional.successor import (
 )
 
 __all__ = [
+    "Choice",
     "Gpi",
     "GpiBound",
     "InferredTask",
     "TabularMDP",
+    "across_error",
     "best_utility",
+    "choose",
     "convex_coverage",
     "dual_norm",
     "effective_horizon",
@@ -69,6 +73,7 @@ __all__ = [
     "policy_values",
     "q_values",
     "sparsity",
+    "stake",
     "successor_features",
     "take_actions",
     "utility_loss",

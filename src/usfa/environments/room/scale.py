@@ -32,9 +32,20 @@ def measured(scores: pd.DataFrame, yardstick: pd.DataFrame) -> pd.DataFrame:
 
 
 def as_a_whole(measured_scores: pd.DataFrame, name: str) -> pd.DataFrame:
-    """A row for each candidate set: means over the tasks of a set, and Σ(score − random) / Σ(oracle − random)."""
-    means = measured_scores.groupby("candidates", sort=False)[["score", "random", "oracle"]].mean().reset_index()
-    return _with_normalised(means.assign(task=name))
+    """Means over the tasks of a set for each candidate set and rule, and Σ(score − random) / Σ(oracle − random).
+
+    Where only some tasks dislike something, they have a row of their own, which the others would hide.
+    """
+    disliking = measured_scores[measured_scores.task.str.contains("-", regex=False)]
+    parts = {name: measured_scores}
+    if 1 < disliking.task.nunique() < measured_scores.task.nunique():
+        parts[f"{name}, with dislikes"] = disliking
+    return pd.concat([_means(part).assign(task=title) for title, part in parts.items()], ignore_index=True)
+
+
+def _means(table: pd.DataFrame) -> pd.DataFrame:
+    columns = ["score", "random", "oracle"]
+    return _with_normalised(table.groupby(["candidates", "rule"], sort=False)[columns].mean().reset_index())
 
 
 def _with_normalised(table: pd.DataFrame) -> pd.DataFrame:

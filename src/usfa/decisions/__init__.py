@@ -1,0 +1,37 @@
+"""Decision rules: from the successor features of the policies in C, which may be wrong, to an action for a task w."""
+
+from usfa.decisions.accuracy import Accuracy, CandidateSet, assumed_accuracy
+from usfa.decisions.rules import (
+    DEFAULT_RULE,
+    PAPER_RULE,
+    RULES,
+    SINGLE,
+    Cautious,
+    Decision,
+    Follow,
+    Gpi,
+    Rule,
+    RuleState,
+    Situation,
+    parse_rule,
+    rule_name,
+)
+
+__all__ = [
+    "DEFAULT_RULE",
+    "PAPER_RULE",
+    "RULES",
+    "SINGLE",
+    "Accuracy",
+    "CandidateSet",
+    "Cautious",
+    "Decision",
+    "Follow",
+    "Gpi",
+    "Rule",
+    "RuleState",
+    "Situation",
+    "assumed_accuracy",
+    "parse_rule",
+    "rule_name",
+]

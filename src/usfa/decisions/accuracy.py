@@ -1,0 +1,93 @@
+"""How wrong a trained ψ is, as measured after training, and the candidate sets that carry it to the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from usfa.errors import InputError
+from usfa.tasks import Array
+
+__all__ = ["Accuracy", "CandidateSet", "assumed_accuracy"]
+
+Values = TypeVar("Values", bound=Array | Tensor)
+Other = TypeVar("Other", bound=Array | Tensor)
+
+
+class CandidateSet(NamedTuple, Generic[Values]):
+    """The policies C for each task, and how far each can be believed: arrays, and tensors where a rule decides."""
+
+    z: Values  # [..., N, D]
+    step_error: Values  # [..., D]  see Accuracy.step_error
+    optimism: Values  # [..., N]  see Accuracy.optimism
+
+    @staticmethod
+    def believed(z: Values) -> CandidateSet[Values]:
+        """Candidates [..., N, D] that are believed as they are."""
+        return CandidateSet(z, cast(Values, 0.0 * z[..., 0, :]), cast(Values, 0.0 * z[..., 0]))
+
+    def map(self, change: Callable[[Values], Other]) -> CandidateSet[Other]:
+        return CandidateSet(*(change(values) for values in self))
+
+    def tensors(self) -> CandidateSet[Tensor]:
+        return self.map(lambda values: torch.as_tensor(values).float())
+
+    @staticmethod
+    def joined(sets: Sequence[CandidateSet[Array]]) -> CandidateSet[Array]:
+        """Sets of several tasks, each [K, N, D], one below the other; smaller ones repeat their first policy.
+
+        A policy twice changes no maximum over C.
+        """
+        size = max(one.z.shape[-2] for one in sets)
+        return CandidateSet(
+            np.concatenate([_filled_up(one.z, size) for one in sets]),
+            np.concatenate([one.step_error for one in sets]),
+            np.concatenate([_filled_up(one.optimism, size) for one in sets]),
+        )
+
+
+def _filled_up(values: Array, size: int) -> Array:
+    """[K, N, ...] with its first entry along N repeated up to a size."""
+    return np.concatenate([values, np.repeat(values[:, :1], size - values.shape[1], axis=1)], axis=1)
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How far ψ of one training run can be believed. Shares, without a unit."""
+
+    step_error: tuple[float, ...]
+    """[D] ρ_i: by how much ψ_i contradicts itself from one step to the next, the median of |φ_i + γψ_i(s',a',z) -
+    ψ_i(s,a,z)| over the mean |ψ_i|, along policies that do not care about feature i."""
+    optimism: tuple[tuple[float, float], ...]
+    """(distance, share): policies up to this distance from the learned ones promise up to this share of what is at
+    stake in vain. Linear in between; distances grow, and shares do not fall."""
+
+    def __post_init__(self) -> None:
+        distances, shares = np.array(self.optimism, dtype=np.float64).reshape(-1, 2).T
+        errors = np.array(self.step_error)
+        if not (np.isfinite(errors).all() and (errors >= 0).all() and errors.size):
+            raise InputError(
+                f"The step_error of an accuracy is {self.step_error}; expected a number from 0 per feature."
+            )
+        if not (
+            distances.size and (np.diff(distances) > 0).all() and np.isfinite(shares).all() and (shares >= 0).all()
+        ):
+            raise InputError(
+                f"The optimism of an accuracy is {self.optimism}; expected growing distances, shares from 0."
+            )
+
+    def of(self, z: Array, distance: Array) -> CandidateSet[Array]:
+        """What is known about policies z [..., N, D] at a distance [..., N] from the learned ones."""
+        distances, shares = np.array(self.optimism).T
+        step_error = np.broadcast_to(np.array(self.step_error), (*z.shape[:-2], z.shape[-1]))
+        return CandidateSet(z, step_error.copy(), np.interp(distance, distances, shares))
+
+
+def assumed_accuracy(features: int) -> Accuracy:
+    """For agents that were saved before accuracies were measured: what the shipped room agent has, in round numbers."""
+    return Accuracy((0.06,) * features, ((0.0, 0.0), (0.5, 0.2), (1.0, 0.9)))

@@ -1,0 +1,178 @@
+"""The rules that choose an action, and their names.
+
+A rule is an object with one method, :meth:`Rule.decide`. Wherever candidates are given, a rule can be given as well: by
+name, or as an object of your own.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from usfa.errors import InputError, unknown_name
+from usfa.functional import across_error, choose, gpi, policy_actions, stake, take_actions
+
+__all__ = [
+    "DEFAULT_RULE",
+    "PAPER_RULE",
+    "RULES",
+    "SINGLE",
+    "Cautious",
+    "Decision",
+    "Follow",
+    "Gpi",
+    "Rule",
+    "RuleState",
+    "Situation",
+    "parse_rule",
+    "rule_name",
+]
+
+RuleState = tuple[Tensor, ...]
+"""What a rule remembers of an episode, each tensor [B, ...]."""
+
+
+class Situation(NamedTuple):
+    """What a rule decides on: B states, each with a task and a candidate set C."""
+
+    psi: Tensor  # [B, N, A, D]  ψ(s,a,z) of every policy in C
+    w: Tensor  # [B, D]        the tasks
+    z: Tensor  # [B, N, D]     the policies in C
+    legal: Tensor  # [B, A]        bool
+    step_error: Tensor  # [B, D]        how wrong ψ is between actions, see Accuracy.step_error
+    optimism: Tensor  # [B, N]        how much each policy may promise in vain, see Accuracy.optimism
+    state: RuleState | None = None  # what the rule returned one step earlier; None when episodes start
+
+
+class Decision(NamedTuple):
+    """What a rule decides."""
+
+    action: Tensor  # [B]     int64
+    policy: Tensor  # [B]     int64, index in C of the trusted z
+    improved: Tensor  # [B]     bool, the action is not the trusted policy's own
+    q: Tensor  # [B, A]  the values that were compared, to be shown; -inf where illegal
+    state: RuleState = ()  # for the next step; a rule without memory returns ()
+
+
+@runtime_checkable
+class Rule(Protocol):
+    """Chooses actions. Tables of scores call it by its `name` if it has one, else by its class."""
+
+    def decide(self, situation: Situation) -> Decision:
+        """The decision for B states at once."""
+        ...
+
+
+@dataclass(frozen=True)
+class Gpi:
+    """argmax_a max_{z∈C} ψ(s,a,z)·w: generalised policy improvement, Eq. 3."""
+
+    name = "gpi"
+
+    def decide(self, situation: Situation) -> Decision:
+        psi, w, z, legal, *_ = situation
+        chosen = gpi(psi, w, legal)
+        trusted = chosen.policy[:, None]
+        of_trusted = psi.take_along_dim(trusted[..., None, None], dim=1)  # [B, 1, A, D]
+        own = policy_actions(of_trusted, z.take_along_dim(trusted[..., None], dim=1), legal)[:, 0]
+        return Decision(chosen.action, chosen.policy, chosen.action != own, chosen.q_max)
+
+
+@dataclass(frozen=True)
+class Follow:
+    """π_z(s) of the z that is worth most on w when it is followed: policy selection, no improvement.
+
+    Promises are discounted by what is known of their optimism, as :class:`Cautious` does.
+    """
+
+    name = "follow"
+
+    def decide(self, situation: Situation) -> Decision:
+        psi, w, z, legal, _, optimism, _ = situation
+        own_psi = take_actions(psi, policy_actions(psi, z, legal))
+        return Decision(*choose(psi, w, z, legal, optimism * stake(own_psi, w), math.inf))
+
+
+@dataclass(frozen=True)
+class Cautious:
+    """Follow the best policy, and improve on it only where that promises more than ψ is known to be wrong by.
+
+    The margin of an improving step is twice the error of ψ·w across z, for both of the values that it compares may be
+    wrong. Policies far from D_z lose what policies as far were seen to promise in vain. Both are as measured after
+    training (:class:`usfa.decisions.Accuracy`), times `caution`. With an exact ψ, or a caution of 0, this is Eq. 3.
+    docs/decision-rules.md has the theory.
+    """
+
+    caution: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.caution < math.inf:
+            raise InputError(f"The caution is {self.caution!r}; expected a number from 0, where 1 is as measured.")
+
+    @property
+    def name(self) -> str:
+        return "cautious" if self.caution == 1 else f"cautious:{self.caution:g}"
+
+    def decide(self, situation: Situation) -> Decision:
+        psi, w, z, legal, step_error, optimism, _ = situation
+        own_psi = take_actions(psi, policy_actions(psi, z, legal))
+        doubt = self.caution * optimism * stake(own_psi, w)
+        margin = 2 * self.caution * across_error(own_psi, w, z, step_error)
+        # Where no policy in C wants anything of what w wants, none is worth following: Eq. 3.
+        serves = (torch.einsum("bnd,bd->bn", z, w) > 0).any(dim=-1, keepdim=True)
+        return Decision(*choose(psi, w, z, legal, doubt, margin * serves))
+
+
+RULES: dict[str, str] = {
+    "cautious": "follow the best policy in C, improve on it beyond the measured error of ψ; cautious:0.5 is half as shy",
+    "gpi": "Eq. 3, the paper's: the best action by the word of any policy in C",
+    "follow": "follow the policy in C that is worth most on w', never improve on it",
+}
+"""Rules by name, with a word about each."""
+
+DEFAULT_RULE = "cautious"
+PAPER_RULE = "gpi"
+SINGLE = "single"
+"""Not a rule but a yardstick of evaluations: the best policy of C, followed alone, chosen in hindsight for each task."""
+
+
+def parse_rule(rule: str | Rule) -> Rule:
+    """A rule from its name ("gpi", "follow", "cautious", "cautious:0.5"); objects with a method `decide` stay."""
+    if not isinstance(rule, str):
+        if not isinstance(rule, Rule):
+            raise InputError(f"The rule is {rule!r}; expected a name ({', '.join(RULES)}) or an object with decide().")
+        return rule
+    name, colon, argument = rule.partition(":")
+    match name, colon:
+        case "gpi", "":
+            return Gpi()
+        case "follow", "":
+            return Follow()
+        case "cautious", _:
+            return Cautious(_caution(argument) if colon else 1.0)
+        case "single", _:
+            raise InputError("The rule 'single' is chosen in hindsight: it can be evaluated, but nothing acts by it.")
+    if name in RULES:
+        raise InputError(f"The rule is {rule!r}; expected {name!r}, which has no setting.")
+    raise unknown_name("rule", rule, RULES)
+
+
+def _caution(text: str) -> float:
+    try:
+        caution = float(text)
+    except ValueError:
+        caution = math.nan
+    if not 0 <= caution < math.inf:
+        raise InputError(f"The rule is 'cautious:{text}'; expected a number from 0 after the colon, such as 0.5.")
+    return caution
+
+
+def rule_name(rule: str | Rule) -> str:
+    """What tables call a rule."""
+    if isinstance(rule, str):
+        return SINGLE if rule == SINGLE else rule_name(parse_rule(rule))
+    return str(getattr(rule, "name", type(rule).__name__))

@@ -1,0 +1,163 @@
+"""How wrong is a trained ψ? Policies are followed where the agent was trained, and their promises compared with what
+came of them. Nothing is learned, and no test task is looked at.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import closing
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from usfa.agents import Agent
+from usfa.decisions import Accuracy
+from usfa.environments import EnvironmentSource
+from usfa.functional import policy_actions, stake, take_actions
+from usfa.losses import td_errors
+from usfa.networks import Parameters
+from usfa.policies import PolicySampler, distance_from_learned
+from usfa.rollout import Rollout
+from usfa.trajectory import Trajectory, is_seam, tensors_of, trajectory_of
+
+__all__ = ["LearnedPolicies", "measured_accuracy"]
+
+Array = NDArray[np.float64]
+
+_FEWEST, _MOST = 24, 192  # environments
+_EPISODES = 4  # environments in which each policy away from M is followed
+_FARTHEST = 1.5  # distance of the farthest policies, in lengths of the longest training task
+_HORIZONS = 4  # steps, in effective horizons 1/(1-γ); only the first half is judged, whose returns are nearly complete
+_SHORTEST, _LONGEST = 32, 200  # steps
+_GRID = 9  # distances at which optimism is kept
+_DEVIATIONS = 3  # how many standard deviations above the mean over-promising is kept: hardly a policy is worse
+
+
+class LearnedPolicies(NamedTuple):
+    """What an agent learned about."""
+
+    training_tasks: Array  # M, [K, D]
+    sampler: PolicySampler  # D_z
+    acted_on: str  # LearnerConfig.tasks
+
+    def distance(self, z: Array) -> Array:
+        return distance_from_learned(z, self.sampler, self.training_tasks, self.acted_on)
+
+
+class _Followed(NamedTuple):
+    """B environments in which one policy each was followed for T steps."""
+
+    psi: Tensor  # [T, B, D]  what ψ promised
+    step_error: Tensor  # [T, B, D]  one-step temporal-difference errors
+    return_error: Tensor  # [T, B, D]  what came of it, less ψ
+    real: Tensor  # [T, B]     bool, not a seam
+
+
+def measured_accuracy(
+    agent: Agent,
+    parameters: Parameters,
+    environments: EnvironmentSource,
+    learned: LearnedPolicies,
+    gamma: float,
+    frames: int,
+    rng: np.random.Generator,
+) -> Accuracy:
+    """How far ψ of one run can be believed.
+
+    Args:
+        agent: a USFA.
+        parameters: of one run.
+        environments: where it was trained.
+        learned: M and D_z.
+        gamma: γ of the learner.
+        frames: how many steps to spend, about.
+        rng: for worlds and policies.
+    """
+    length = min(max(math.ceil(_HORIZONS / (1 - gamma)), _SHORTEST), _LONGEST) if gamma < 1 else _SHORTEST
+    size = min(max(frames // length, _FEWEST), _MOST)
+    tasks = learned.training_tasks
+    own = np.resize(tasks, (max(size // 6, len(tasks)), tasks.shape[1]))
+    around = _around(learned, max(size - len(own), _EPISODES) // _EPISODES, rng)
+    z = np.concatenate([own, np.repeat(around, _EPISODES, axis=0)])
+    followed = _follow(agent, parameters, environments, z, gamma, length, rng)
+    return Accuracy(
+        tuple(_step_errors(followed, z, slice(0, len(own)))),
+        tuple(_optimism(followed, z, learned.distance(z))),
+    )
+
+
+def _around(learned: LearnedPolicies, count: int, rng: np.random.Generator) -> Array:
+    """Policies [count, D] in all directions from learned ones, farther and farther."""
+    tasks = learned.training_tasks
+    start = learned.sampler.sample(tasks[rng.integers(len(tasks), size=count)], 1, rng)[:, 0]
+    if learned.distance(start).any():  # D_z has no edge, and its middle is M
+        start = tasks[rng.integers(len(tasks), size=count)]
+    direction = rng.standard_normal(start.shape)
+    length = np.linspace(0, _FARTHEST * np.linalg.norm(tasks, axis=1).max(), count)
+    return start + direction / np.linalg.norm(direction, axis=1, keepdims=True) * length[:, None]
+
+
+@torch.no_grad()
+def _follow(
+    agent: Agent,
+    parameters: Parameters,
+    environments: EnvironmentSource,
+    z: Array,
+    gamma: float,
+    length: int,
+    rng: np.random.Generator,
+) -> _Followed:
+    batch = environments.batch(rng.integers(2**31, size=len(z)).tolist(), gamma)
+    tasks = torch.from_numpy(z).float()
+    one_run = {name: x[None] for name, x in parameters.items()}
+    with closing(batch):
+        rollout = Rollout(agent, batch, 1, length, next(iter(parameters.values())).device)
+        tasks = tasks.to(rollout.device)
+        collected = rollout.collect(one_run, tasks[None], tasks[None, :, None], 0.0, [rng])
+    trajectory = trajectory_of({name: x[0] for name, x in tensors_of(collected.trajectory).items()})
+    psi, _ = agent.unroll(parameters, trajectory.inputs, trajectory.core_state, tasks[:, None])
+    greedy = policy_actions(psi, tasks[:, None], trajectory.legal)
+    one_step, complete = (_errors(psi, greedy, trajectory, lambda_)[: length // 2].cpu() for lambda_ in (0.0, 1.0))
+    promised = take_actions(psi, greedy)[: length // 2, :, 0].cpu()
+    return _Followed(promised, one_step, complete, ~is_seam(trajectory)[: length // 2].cpu())
+
+
+def _errors(psi: Tensor, greedy: Tensor, trajectory: Trajectory, lambda_: float) -> Tensor:
+    return td_errors(psi, psi, greedy, trajectory.phi[:, :, None], trajectory, lambda_)[:, :, 0]
+
+
+def _step_errors(followed: _Followed, z: Array, own: slice) -> list[float]:
+    """ρ, [D]: along the policies of M, of each feature those that do not care about it, if there are any."""
+    errors = []
+    for feature, weights in enumerate(np.abs(z[own]).T):
+        ignoring = weights <= np.abs(z[own]).max(axis=1) / 2
+        rows = torch.from_numpy(np.flatnonzero(ignoring if ignoring.any() else weights >= 0))
+        real = followed.real[:, rows]
+        size = followed.psi[:, rows, feature][real].abs().mean()
+        error = followed.step_error[:, rows, feature][real].abs().median()
+        errors.append(round(float(error / size), 5) if size > 0 else 0.0)
+    return errors
+
+
+def _optimism(followed: _Followed, z: Array, distance: Array) -> list[tuple[float, float]]:
+    """What policies at each distance promised on their own task in vain, as a share of what was at stake."""
+    tasks = torch.from_numpy(z).float()
+    over = -torch.einsum("tbd,bd->tb", followed.return_error, tasks)
+    at_stake = stake(followed.psi[:, :, None], tasks)[..., 0]
+    totals = np.stack([(x * followed.real).sum(dim=0).numpy() for x in (over, at_stake)], axis=1).astype(np.float64)
+    _, first, policy = np.unique(z, axis=0, return_index=True, return_inverse=True)
+    vain, staked = np.stack([totals[policy == index].sum(axis=0) for index in range(len(first))]).T
+    return _envelope(distance[first], np.divide(vain, staked, out=np.zeros_like(vain), where=staked > 0))
+
+
+def _envelope(distance: Array, shares: Array) -> list[tuple[float, float]]:
+    """A rising line: at each of a few distances the share that hardly any policy about as far exceeds."""
+    farthest = distance.max()
+    grid, window = np.linspace(0, farthest, _GRID), farthest / (_GRID - 1)
+    near = [shares[np.abs(distance - d) <= window] for d in (grid if farthest > 0 else grid[:1])]
+    levels = [part.mean() + _DEVIATIONS * part.std() if len(part) else 0.0 for part in near]
+    rising = np.maximum.accumulate(np.clip(levels, 0, 1))
+    return [(round(float(d), 5), round(float(level), 5)) for d, level in zip(grid, rising, strict=False)]

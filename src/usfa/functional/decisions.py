@@ -1,0 +1,95 @@
+"""From successor features that may be wrong to an action: follow a policy, or improve on it beyond a margin."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from usfa.functional.successor import mask_illegal, policy_actions, q_values
+
+__all__ = ["Choice", "across_error", "choose", "stake"]
+
+
+class Choice(NamedTuple):
+    """An action, the policy that vouches for it, and whether that policy would have taken it itself."""
+
+    action: Tensor  # [...]
+    policy: Tensor  # [...]     index in C of the trusted z
+    improved: Tensor  # [...]     bool: the action is not π_z(s), the trusted policy's own
+    q: Tensor  # [..., A]  max_z Q(s,a,z) less the doubts; -inf where illegal
+
+
+def choose(
+    psi: Tensor,
+    w: Tensor,
+    z: Tensor,
+    legal: Tensor | None = None,
+    doubt: Tensor | float = 0.0,
+    margin: Tensor | float = 0.0,
+) -> Choice:
+    """Follow the policy that is worth most on w, unless an action promises more than that by a margin.
+
+    With Q(s,a,z) = ψ(s,a,z)·w - doubt(z), following is worth v = max_z Q(s, π_z(s), z). An improving step takes the
+    action of max_{a,z} Q(s,a,z) - margin(z) if that is at least v; otherwise the best policy acts itself. Without doubt
+    and margin this is generalised policy improvement, Eq. 3, down to its ties. An infinite margin never improves.
+
+    Args:
+        psi: [..., N, A, D], the successor features of the N policies in C.
+        w: [..., D].
+        z: [..., N, D].
+        legal: [..., A] or None.
+        doubt: [..., N], subtracted from the value of each policy.
+        margin: [..., N], what an improving step by each policy must promise beyond following.
+    """
+    q = mask_illegal(q_values(psi, w), None if legal is None else legal[..., None, :])  # [..., N, A]
+    own = policy_actions(psi, z, legal)  # [..., N]
+    doubted = q - _per_policy(doubt, q)
+    following = _take(doubted, own).squeeze(-1)  # [..., N]
+    improving = doubted - _per_policy(margin, q)
+    promise = improving.amax(dim=-2)  # [..., A]
+    improves = promise.amax(dim=-1) >= following.amax(dim=-1)
+    best_action = promise.argmax(dim=-1)
+    vouching = _take(improving, best_action[..., None].expand(own.shape)).squeeze(-1).argmax(dim=-1)
+    policy = torch.where(improves, vouching, following.argmax(dim=-1))
+    own_action = _take(own, policy).squeeze(-1)
+    action = torch.where(improves, best_action, own_action)
+    return Choice(action, policy, action != own_action, doubted.amax(dim=-2))
+
+
+def stake(psi: Tensor, w: Tensor) -> Tensor:
+    """Σ_i |ψ_i w_i|, all that a policy moves for better or worse: psi [..., N, D] and w [..., D] -> [..., N].
+
+    Unlike the net value ψ·w it does not vanish where gains and losses cancel.
+    """
+    return torch.einsum("...nd,...d->...n", psi.abs(), w.abs())
+
+
+def across_error(psi: Tensor, w: Tensor, z: Tensor, relative: Tensor) -> Tensor:
+    """Σ_i ρ_i |ψ_i| |w_i - c z_i| with c = w·z/‖z‖²: the error of ψ·w across z.
+
+    ψ·w is c ψ·z and a rest. Learning compares actions by ψ·z at every step, so that differences along z are the best
+    known there are; those of the rest matter to nothing that was learned.
+
+    Args:
+        psi: [..., N, D], of each policy's own action.
+        w: [..., D].
+        z: [..., N, D].
+        relative: [..., D], ρ.
+
+    Returns: [..., N].
+    """
+    along = torch.einsum("...nd,...d->...n", z, w) / z.square().sum(dim=-1).clamp(min=1e-12)
+    rest = (w[..., None, :] - along[..., None] * z).abs()
+    return torch.einsum("...nd,...nd,...d->...n", psi.abs(), rest, relative)
+
+
+def _per_policy(value: Tensor | float, q: Tensor) -> Tensor:
+    """[..., N] or a number as [..., N, 1]."""
+    return torch.as_tensor(value, dtype=q.dtype, device=q.device).expand(q.shape[:-1])[..., None]
+
+
+def _take(x: Tensor, index: Tensor) -> Tensor:
+    """x[..., index[...]], with a last axis of length 1."""
+    return torch.take_along_dim(x, index[..., None], dim=-1)
