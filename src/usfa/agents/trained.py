@@ -122,12 +122,13 @@ class TrainedAgent:
         return "train" if self.file.kind == "sf-gpi-tables" or self._learned_near_m_only else "train+task"
 
     @property
-    def _tasks_acted_on(self) -> str:
+    def tasks_acted_on(self) -> str:
+        """`LearnerConfig.tasks` of the training."""
         return str(self.file.training.get("learner", {}).get("tasks", TASKS_OF_M[0]))
 
     @property
     def _learned_near_m_only(self) -> bool:
-        near = self._tasks_acted_on in TASKS_OF_M and is_near_the_task(self.sampler)
+        near = self.tasks_acted_on in TASKS_OF_M and is_near_the_task(self.sampler)
         return self.file.policies == "train" or near
 
     @property
@@ -151,7 +152,11 @@ class TrainedAgent:
         if self.file.kind != "usfa":
             return CandidateSet.believed(z)
         accuracy = self.accuracy or assumed_accuracy(self.file.spec.features)
-        return accuracy.of(z, distance_from_learned(z, self.sampler, self.training_tasks, self._tasks_acted_on))
+        return accuracy.of(z, self.distance(z))
+
+    def distance(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
+        """How far policies z [..., D] are from those that were learned, [...]."""
+        return distance_from_learned(z, self.sampler, self.training_tasks, self.tasks_acted_on)
 
     @torch.no_grad()
     def q_values(

@@ -87,10 +87,12 @@ def _reproduce_trip(words: list[str]) -> None:
     path, console = command.output.path("trip"), Console()
     reproduce_trip(command.experiment, path, command.output.existing, progress_console())
     summary = pd.read_csv(path / "summary.csv")
-    final = final_table(summary, "trip-directions")[["method", "mean gap", "95 % interval", "runs"]]
+    final = final_table(summary, "trip-directions")[["method", "rule", "mean gap", "95 % interval", "runs"]]
     console.print(table_of(final, "Trip MDP: mean optimality gap over the 51 directions"))
     _print_report(console, path)
-    print_next(console, f"evaluate {path / 'runs' / 'usfa'} --task 0.7,0.7 --candidates task sample:5")
+    print_next(
+        console, f"evaluate {path / 'runs' / 'usfa'} --task 0.7,0.7 --candidates task train+task --rule cautious gpi"
+    )
 
 
 def _reproduce_one_state(words: list[str]) -> None:
@@ -109,7 +111,7 @@ def _reproduce_room(words: list[str]) -> None:
     console.print(table_of(final_room_table(summary), ROOM_TITLE))
     _print_report(console, path)
     first = command.experiment.jobs(path)[0].path
-    print_next(console, f"watch room --agent {first} --task 1,1,-1,0 --candidates train")
+    print_next(console, f"watch room --agent {first} --task 1,1,-1,0")
 
 
 def _print_report(console: Console, path: Path) -> None:

@@ -69,23 +69,20 @@ class Accuracy:
 
     def __post_init__(self) -> None:
         distances, shares = np.array(self.optimism, dtype=np.float64).reshape(-1, 2).T
-        errors = np.array(self.step_error)
-        if not (np.isfinite(errors).all() and (errors >= 0).all() and errors.size):
-            raise InputError(
-                f"The step_error of an accuracy is {self.step_error}; expected a number from 0 per feature."
-            )
-        if not (
-            distances.size and (np.diff(distances) > 0).all() and np.isfinite(shares).all() and (shares >= 0).all()
-        ):
-            raise InputError(
-                f"The optimism of an accuracy is {self.optimism}; expected growing distances, shares from 0."
-            )
+        if not self.step_error or not _are_shares(self.step_error):
+            raise InputError(f"step_error is {self.step_error}; expected a number from 0 for each feature.")
+        if not self.optimism or not _are_shares(shares) or not (np.diff(distances) > 0).all():
+            raise InputError(f"optimism is {self.optimism}; expected pairs of a growing distance and a share from 0.")
 
     def of(self, z: Array, distance: Array) -> CandidateSet[Array]:
         """What is known about policies z [..., N, D] at a distance [..., N] from the learned ones."""
         distances, shares = np.array(self.optimism).T
         step_error = np.broadcast_to(np.array(self.step_error), (*z.shape[:-2], z.shape[-1]))
         return CandidateSet(z, step_error.copy(), np.interp(distance, distances, shares))
+
+
+def _are_shares(values: Array | tuple[float, ...]) -> bool:
+    return bool((np.isfinite(values) & (np.array(values) >= 0)).all())
 
 
 def assumed_accuracy(features: int) -> Accuracy:

@@ -128,7 +128,7 @@ class Cautious:
 
 
 RULES: dict[str, str] = {
-    "cautious": "follow the best policy in C, improve on it beyond the measured error of ψ; cautious:0.5 is half as shy",
+    "cautious": "follow the best policy in C, improve on it beyond the measured error of ψ; cautious:2 is twice as shy",
     "gpi": "Eq. 3, the paper's: the best action by the word of any policy in C",
     "follow": "follow the policy in C that is worth most on w', never improve on it",
 }
@@ -137,7 +137,7 @@ RULES: dict[str, str] = {
 DEFAULT_RULE = "cautious"
 PAPER_RULE = "gpi"
 SINGLE = "single"
-"""Not a rule but a yardstick of evaluations: the best policy of C, followed alone, chosen in hindsight for each task."""
+"""A yardstick of evaluations, no rule: the best policy of C for each task in hindsight, followed alone."""
 
 
 def parse_rule(rule: str | Rule) -> Rule:

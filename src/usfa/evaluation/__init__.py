@@ -2,6 +2,7 @@
 
 from usfa.evaluation.accuracy import LearnedPolicies, measured_accuracy
 from usfa.evaluation.bounds import bound_table
+from usfa.evaluation.diagnosis import Diagnosis, diagnose
 from usfa.evaluation.episodes import EpisodeBatch, Moment, acting, environments_of, repeated
 from usfa.evaluation.evaluate import evaluate
 from usfa.evaluation.exact import decision_tables, exact_mdp, exact_scores
@@ -20,6 +21,7 @@ from usfa.evaluation.statistics import Summary, bootstrap_interval, interquartil
 
 __all__ = [
     "SCORE_COLUMNS",
+    "Diagnosis",
     "EpisodeBatch",
     "LearnedPolicies",
     "Moment",
@@ -30,6 +32,7 @@ __all__ = [
     "bootstrap_interval",
     "bound_table",
     "decision_tables",
+    "diagnose",
     "environment_front",
     "environments_of",
     "evaluate",

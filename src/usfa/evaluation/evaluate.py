@@ -42,9 +42,9 @@ def evaluate(
         agent: from :func:`usfa.load`.
         tasks: one vector, several, their text ("1,0;0.5,0.5"), or the name of a set ("trip-directions").
         candidates: a set C, or several names; by default :attr:`TrainedAgent.default_candidates`.
-        rules: how to choose among them: "cautious", "gpi" (Eq. 3), "follow", an object with a method `decide`, or several;
-            by default :attr:`TrainedAgent.default_rule`. "single" is the best policy of C in hindsight, followed alone:
-            what a rule has to beat.
+        rules: how to choose among them: "cautious", "gpi" (Eq. 3), "follow", an object with a method `decide`, or
+            several; by default :attr:`TrainedAgent.default_rule`. "single" is the best policy of C in hindsight,
+            followed alone: what a rule has to beat.
         episodes: per task, candidate set and rule, when the score is not exact.
         epsilon: probability of a random action in episodes.
         seed: of the environments, the exploration and "sample:N".

@@ -32,7 +32,7 @@ CHANCE = 0.05
 
 
 def room_claims(scores: pd.DataFrame, yardstick: pd.DataFrame) -> list[Claim]:
-    """Every claim of Section 4.3 and Appendices C and D about results, with what was measured after training by Eq. 3."""
+    """Every claim of Section 4.3 and Appendices C and D about results, with what was measured, by Eq. 3."""
     final, single = (_finals(scores[scores.rule == rule], yardstick) for rule in (PAPER_RULE, SINGLE))
     return [
         *_generalisation_claims(final),

@@ -1,7 +1,7 @@
 """Fronts of value vectors, and utility over the simplex of preferences.
 
-`front` has a row for each preference: w1 … wD, value1 … valueD, utility, optimal, nondominated, candidates, rule, gamma,
-episodes. `known` holds a known front: value1 … valueD, and whether some preference w ≥ 0 likes a value best,
+`front` has a row for each preference: w1 … wD, value1 … valueD, utility, optimal, nondominated, candidates, rule,
+gamma, episodes. `known` holds a known front: value1 … valueD, and whether some preference w ≥ 0 likes a value best,
 `supported`. `indicators` has a row for each indicator: indicator, agent,
 best_of_set, known, reference.
 """

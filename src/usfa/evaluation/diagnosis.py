@@ -1,0 +1,262 @@
+"""Why does an agent do well or badly on a task? What each policy in C promised and what came of it, how often each was
+followed or improved upon, and how many steps led nowhere.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from rich.console import Console
+
+from usfa.agents import TrainedAgent
+from usfa.decisions import PAPER_RULE, CandidateSet, Decision, Follow, Rule, Situation, parse_rule, rule_name
+from usfa.environments import EnvironmentSource
+from usfa.errors import InputError
+from usfa.evaluation.episodes import PATIENCE, OnStep, acting, environments_of, playing, repeated
+from usfa.tasks import format_task, parse_task
+
+__all__ = ["Diagnosis", "diagnose"]
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+_REMEMBERED = 8
+"""Steps: what was seen so recently is nothing new."""
+_SAME = 1 / 255
+"""Mean difference up to which two observations are the same, as a share of a picture's range or of the largest entry."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Tables about one agent on one task."""
+
+    actors: pd.DataFrame
+    """A row for each rule, and for each policy in C followed alone: actor ("rule" or "policy"), name, score (undiscounted
+    return), std over episodes, improved (share of steps that were not the trusted policy's own), undone (share of steps
+    that led back to the observation of two steps before), idle (share that led to an observation of the last eight), and
+    longest_idle, the most idle steps in a row in any episode."""
+    candidates: pd.DataFrame
+    """A row for each policy in C: policy, distance from the learned ones, promised (ψ·w at the start), realised (the
+    discounted return when it was followed alone), and for each rule the share of steps on which it was followed and
+    improved upon."""
+    features: pd.DataFrame
+    """A row for each policy and feature: policy, feature, promised (mean of ψ_i along the policy), realised (mean of the
+    discounted return from there) and error, the mean of |ψ_i - return|."""
+
+
+def diagnose(
+    agent: TrainedAgent,
+    task: str | ArrayLike,
+    candidates: str | ArrayLike | None = None,
+    rules: Sequence[str | Rule] | None = None,
+    *,
+    episodes: int = 10,
+    epsilon: float = 0.001,
+    seed: int = 0,
+    trust: bool = False,
+    console: Console | None = None,
+) -> Diagnosis:
+    """Play a task by each rule and by each policy in C alone, in the same worlds; compare promises with returns.
+
+    Args:
+        agent: from :func:`usfa.load`, one with successor features.
+        task: w.
+        candidates: C; by default :attr:`TrainedAgent.default_candidates`.
+        rules: names or objects; by default :attr:`TrainedAgent.default_rule` and Eq. 3.
+        episodes: for each rule and each policy.
+        epsilon: probability of a random action.
+        seed: of the environments, the exploration and "sample:N".
+        trust: whether an agent's file may name a module to import its environment from.
+        console: where to show progress.
+    """
+    if agent.file.kind == "uvfa":
+        raise InputError("A UVFA has no policies to compare; expected an agent with successor features.")
+    if episodes < 1 or not 0 <= epsilon <= 1:
+        raise InputError(f"episodes is {episodes} and epsilon {epsilon}; expected at least 1, and 0 to 1.")
+    w = parse_task(task, agent.file.spec.features)
+    chosen = agent.candidates(w, candidates, np.random.default_rng([seed, 0]))
+    given = dict.fromkeys((agent.default_rule, PAPER_RULE)) if rules is None else rules
+    by_name = {rule_name(rule): parse_rule(rule) for rule in given}
+    environments = environments_of(agent, trust)
+    count = episodes * (len(by_name) + len(chosen.z))
+    with playing("diagnosis", environments, count, console) as on_step:
+        stage = _Stage(agent, environments, w, episodes, epsilon, seed, on_step)
+        by_rule = {name: stage.play(chosen.map(lambda values: values[None]), rule) for name, rule in by_name.items()}
+        alone = stage.play(CandidateSet.believed(chosen.z[:, None]), Follow())
+    by_policy = {name: alone.part(index, len(chosen.z)) for index, name in enumerate(_names(chosen.z))}
+    return Diagnosis(
+        _actor_table(by_rule, by_policy, w),
+        _candidate_table(by_rule, by_policy, w, agent.distance(chosen.z)),
+        _feature_table(by_policy),
+    )
+
+
+def _names(z: Array) -> list[str]:
+    """The text of each policy, numbered where several have the same."""
+    names = [format_task(policy.round(2)) for policy in z]
+    return [name if names.count(name) == 1 else f"{name} #{number}" for number, name in enumerate(names, start=1)]
+
+
+# --- playing ---
+
+
+class _Played(NamedTuple):
+    """T steps of B episodes; `running` says which steps belong to them."""
+
+    phi: Array  # [T, B, D]
+    psi: Array  # [T, B, D]  of the action and the trusted policy
+    returns: Array  # [T, B, D]  the discounted return from each step on
+    policy: NDArray[np.int64]  # [T, B]     index in C of the trusted one
+    improved: Mask  # [T, B]
+    undone: Mask  # [T, B]
+    idle: Mask  # [T, B]
+    running: Mask  # [T, B]
+
+    def part(self, index: int, parts: int) -> _Played:
+        """Every so many-th episode."""
+        every: Any = (values[:, index::parts] for values in self)
+        return _Played(*every)
+
+    def share(self, steps: Mask) -> float:
+        return float((steps & self.running).sum() / self.running.sum())
+
+
+class _Recorder:
+    """A rule that keeps what another one looked at."""
+
+    def __init__(self, rule: Rule) -> None:
+        self._rule = rule
+        self.psi: Array = np.zeros((0, 0))
+
+    def decide(self, situation: Situation) -> Decision:
+        decision = self._rule.decide(situation)
+        rows = np.arange(len(decision.action))
+        self.psi = situation.psi.numpy()[rows, decision.policy.numpy(), decision.action.numpy()].astype(np.float64)
+        return decision
+
+
+class _Recent:
+    """The last observations of B environments, to tell steps that lead nowhere."""
+
+    def __init__(self, observation: NDArray[np.generic]) -> None:
+        self._seen: deque[NDArray[np.float32]] = deque([self._flat(observation)], maxlen=_REMEMBERED)
+
+    @staticmethod
+    def _flat(observation: NDArray[np.generic]) -> NDArray[np.float32]:
+        return observation.reshape(len(observation), -1).astype(np.float32)
+
+    def step(self, observation: NDArray[np.generic]) -> tuple[Mask, Mask]:
+        """Whether the new observations [B, ...] undo the step before, and whether they are among the recent ones."""
+        new = self._flat(observation)
+        size = 255.0 if observation.dtype == np.uint8 else np.abs(new).max(axis=1) + 1e-9
+        same: Mask = np.stack([np.abs(new - old).mean(axis=1) <= _SAME * size for old in self._seen])  # [recent, B]
+        undone: Mask = same[-2] & ~same[-1] if len(same) > 1 else np.zeros(len(new), np.bool_)
+        self._seen.append(new)
+        idle: Mask = same.any(axis=0)
+        return undone, idle
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """What is the same for all rules and policies: the agent, the task and the worlds."""
+
+    agent: TrainedAgent
+    environments: EnvironmentSource
+    w: Array
+    episodes: int
+    epsilon: float
+    seed: int
+    on_step: OnStep | None
+
+    def play(self, candidates: CandidateSet[Array], rule: Rule) -> _Played:
+        """The episodes with each of K candidate sets [K, N, D], the sets in turn."""
+        sets, rng = len(candidates.z), np.random.default_rng([self.seed, 1])
+        worlds = np.repeat(rng.integers(2**31, size=self.episodes), sets).tolist()
+        gamma, recorder = self.agent.file.gamma, _Recorder(rule)
+        rows: list[tuple[NDArray[np.generic], ...]] = []
+        with closing(self.environments.batch(worlds, gamma)) as environments:
+            batch = repeated(environments, np.tile(self.w, (sets, 1)), candidates, self.episodes)
+            recent, running = _Recent(environments.observation), np.ones(len(worlds), np.bool_)
+            moments = acting(self.agent.actor, self.agent.parameters, batch, recorder, self.epsilon, rng)
+            for decision, _, step in islice(moments, PATIENCE):
+                nowhere = recent.step(environments.observation)
+                of_rule = decision.policy.numpy(), decision.improved.numpy()
+                record = (step.phi, recorder.psi, *of_rule, *nowhere, running, step.discount, step.ended)
+                rows.append(tuple(values.copy() for values in record))
+                running &= ~step.ended
+                if self.on_step is not None:
+                    self.on_step(len(worlds))
+                if not running.any():
+                    break
+            next(moments)  # so that ψ of the last state is known
+        phi, psi, policy, improved, undone, idle, ran, discount, ended = map(np.stack, zip(*rows, strict=True))
+        psi_t = np.concatenate([psi[1:], recorder.psi[None]])
+        returns = _returns(phi.astype(np.float64), discount, ended, psi_t)
+        return _Played(phi, psi, returns, policy, improved, undone, idle, ran)
+
+
+def _returns(phi: Array, discount: Array, ended: Mask, psi_t: Array) -> Array:
+    """The discounted return from every step on, [T, B, D]; where an episode was cut off, ψ stands for the rest."""
+    returns, after = np.zeros_like(phi), psi_t[-1]
+    for t in reversed(range(len(phi))):
+        after = phi[t] + discount[t][:, None] * np.where(ended[t][:, None], psi_t[t], after)
+        returns[t] = after
+    return returns
+
+
+# --- tables ---
+
+
+def _actor_table(by_rule: Mapping[str, _Played], by_policy: Mapping[str, _Played], w: Array) -> pd.DataFrame:
+    rows = []
+    for kind, played_by in (("rule", by_rule), ("policy", by_policy)):
+        for name, played in played_by.items():
+            scores = np.einsum("tbd,tb,d->b", played.phi, played.running, w)
+            shares = [played.share(steps) for steps in (played.improved, played.undone, played.idle)]
+            std = float(scores.std(ddof=1)) if len(scores) > 1 else 0.0
+            rows.append((kind, name, float(scores.mean()), std, *shares, _longest(played.idle & played.running)))
+    columns = ["actor", "name", "score", "std", "improved", "undone", "idle", "longest_idle"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _longest(steps: Mask) -> int:
+    """The most steps in a row, [T, B], in any episode."""
+    longest = current = np.zeros(steps.shape[1], np.int64)
+    for row in steps:
+        current = (current + 1) * row
+        longest = np.maximum(longest, current)
+    return int(longest.max())
+
+
+def _candidate_table(
+    by_rule: Mapping[str, _Played], by_policy: Mapping[str, _Played], w: Array, distance: Array
+) -> pd.DataFrame:
+    rows = []
+    for index, (name, alone) in enumerate(by_policy.items()):
+        shares = {}
+        for rule, played in by_rule.items():
+            trusted = played.policy == index
+            shares[f"followed, {rule}"] = played.share(trusted & ~played.improved)
+            shares[f"improved, {rule}"] = played.share(trusted & played.improved)
+        promised, realised = (float((values[0] @ w).mean()) for values in (alone.psi, alone.returns))
+        known = {"policy": name, "distance": distance[index], "promised": promised, "realised": realised}
+        rows.append(known | shares)
+    return pd.DataFrame(rows)
+
+
+def _feature_table(by_policy: Mapping[str, _Played]) -> pd.DataFrame:
+    rows = []
+    for name, alone in by_policy.items():
+        psi, returns = alone.psi[alone.running], alone.returns[alone.running]  # [steps, D]
+        errors = np.abs(psi - returns).mean(axis=0)
+        for feature, values in enumerate(zip(psi.mean(axis=0), returns.mean(axis=0), errors, strict=True), start=1):
+            rows.append((name, feature, *map(float, values)))
+    return pd.DataFrame(rows, columns=["policy", "feature", "promised", "realised", "error"])
