@@ -113,7 +113,7 @@ def format_task(w: ArrayLike) -> str:
     return ",".join(str(int(x)) if x == int(x) else repr(float(x)) for x in entries)
 
 
-# --- the paper's sets ---
+# --- named sets ---
 
 _QUARTER = np.pi * np.arange(51) / 100
 
@@ -132,6 +132,27 @@ TASK_SETS: dict[str, Array] = {
     ),
     "room-hard": np.stack(
         [parse_task(w) for w in ("1100", "0111", "1111", "-1-100", "-1100", "-1101", "-11-10", "-11-11")]
+    ),
+    # Not the paper's: to choose settings on. None is in M or M', nor is one with the objects in another order.
+    "room-validation": np.array(
+        [
+            [1, 0.5, 0, 0],  # wishes
+            [0.5, 0, 1, 0.5],
+            [0.5, 1, 0.5, 1],
+            [1, 0.5, -0.5, 0],  # wishes and dislikes
+            [-1, 0.5, 0, 1],
+            [0, -0.5, 1, 0],
+            [0.5, 0, 0, -1],
+            [-0.5, 1, -1, 0],
+            [1, -0.5, 0.5, -1],
+            [0.5, 1, -1, 1],
+            [1, 1, 1, -1],
+            [-1, -1, 1, -1],
+            [-1, -0.5, 0, 0],  # dislikes
+            [-0.5, -1, -1, -0.5],
+            [-1, -1, -1, 0],
+            [-1, -1, -1, -1],
+        ]
     ),
 }
 """The training sets M (…-train) and the test sets M' of Sections 4.1-4.3 and Appendices A, B and D, each [K, D]."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -41,7 +41,7 @@ from usfa.tasks import TASKS_OF_M, format_task, parse_task, parse_tasks
 from usfa.trajectory import Present
 from usfa.version import __version__
 
-__all__ = ["AgentFile", "Policy", "TrainedAgent", "load_agent", "save_agent"]
+__all__ = ["AgentFile", "Policy", "TrainedAgent", "load_agent", "save_accuracy", "save_agent"]
 
 FORMAT = 1
 Candidates = str | ArrayLike
@@ -290,7 +290,17 @@ def save_agent(directory: Path, file: AgentFile, parameters: Parameters) -> None
     weights = safetensors.torch.save({name: tensor.contiguous() for name, tensor in parameters.items()})
     write_atomically(directory / "weights.safetensors", weights)
     write_atomically(directory / "README.md", _model_card(file).encode())
-    config = {"format": FORMAT, "version": __version__, "weights_sha256": sha256(weights), **to_json(file)}
+    _write_agent_file(directory, file, sha256(weights))
+
+
+def save_accuracy(directory: Path, accuracy: tuple[Accuracy, ...]) -> None:
+    """Write how wrong ψ of each run is into an agent directory, and leave its weights alone."""
+    file, weights_sha256 = _read_agent_file(directory / "config.json")
+    _write_agent_file(directory, replace(file, accuracy=accuracy), weights_sha256)
+
+
+def _write_agent_file(directory: Path, file: AgentFile, weights_sha256: str) -> None:
+    config = {"format": FORMAT, "version": __version__, "weights_sha256": weights_sha256, **to_json(file)}
     write_json(directory / "config.json", config)
 
 

@@ -16,6 +16,7 @@ __all__ = ["main"]
 COMMANDS = {
     "train": "train",
     "evaluate": "evaluate",
+    "diagnose": "diagnose",
     "front": "front",
     "reproduce": "reproduce",
     "watch": "watch",
@@ -29,20 +30,22 @@ USAGE = """usfa: one agent for every task r = φ·w, by universal successor feat
 
   usfa train PRESET         train an agent, all seeds at once
   usfa evaluate RUN         how a trained agent does on any task, without learning
+  usfa diagnose RUN         why it does well or badly on a task: policies, promises, idle steps
   usfa front RUN            what it reaches over many preferences: front, utility, hypervolume, figures
   usfa reproduce WHAT       an experiment of the paper: trip, one-state, room
   usfa watch ENVIRONMENT    record a policy as film and contact sheet
   usfa play                 the playground in the browser: sliders for the task
   usfa check-env ENV        what is wrong with an environment, with the cure
   usfa plan-cluster PRESET  how fast a cluster of any size would train it
-  usfa list                 presets, environments, task sets, shipped agents
+  usfa list                 presets, environments, task sets, decision rules, shipped agents
 
 Examples:
   usfa reproduce trip
   usfa train trip-usfa --seeds 0 1 2 --learner.epsilon 0.3
   usfa evaluate trip --task 0.7,0.7 1,-0.5 --candidates task train sample:5
   usfa front trip --preferences simplex:100 --reference 0,0
-  usfa watch room --agent room --task 1,1,-1,0 --candidates train
+  usfa watch room --agent room --task 1,1,-1,0
+  usfa diagnose room --task -1100
   usfa check-env own_environment:Garden
   usfa train room-laptop --cluster local --actors 2
 

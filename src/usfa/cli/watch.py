@@ -21,7 +21,8 @@ class WatchCommand:
     """Record one episode of a policy: a film, and a contact sheet, with task, map and collected objects.
 
     Examples:
-      usfa watch room --agent room --task 1,1,-1,0 --candidates train
+      usfa watch room --agent room --task 1,1,-1,0
+      usfa watch room --agent room --task 1,1,-1,0 --candidates train --rule gpi
       usfa watch room --task 1,1,-1,0 --policy oracle
       usfa watch room --task 1-100 --policy random --steps 150 --out random.mp4
       usfa watch room --task 11 --arguments types 2 layout "....../..##../..##../....../....../......"

@@ -1,6 +1,6 @@
 """Agents -> tables of scores, and statistics of such tables."""
 
-from usfa.evaluation.accuracy import LearnedPolicies, measured_accuracy
+from usfa.evaluation.accuracy import LearnedPolicies, accuracy_of, measured_accuracy
 from usfa.evaluation.bounds import bound_table
 from usfa.evaluation.diagnosis import Diagnosis, diagnose
 from usfa.evaluation.episodes import EpisodeBatch, Moment, acting, environments_of, repeated
@@ -28,6 +28,7 @@ __all__ = [
     "Scores",
     "ScoringProtocol",
     "Summary",
+    "accuracy_of",
     "acting",
     "bootstrap_interval",
     "bound_table",

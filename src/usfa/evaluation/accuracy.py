@@ -13,9 +13,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from usfa.agents import Agent
+from usfa.agents import Agent, TrainedAgent
 from usfa.decisions import Accuracy
 from usfa.environments import EnvironmentSource
+from usfa.evaluation.episodes import environments_of
 from usfa.functional import policy_actions, stake, take_actions
 from usfa.losses import td_errors
 from usfa.networks import Parameters
@@ -23,7 +24,7 @@ from usfa.policies import PolicySampler, distance_from_learned
 from usfa.rollout import Rollout
 from usfa.trajectory import Trajectory, is_seam, tensors_of, trajectory_of
 
-__all__ = ["LearnedPolicies", "measured_accuracy"]
+__all__ = ["LearnedPolicies", "accuracy_of", "measured_accuracy"]
 
 Array = NDArray[np.float64]
 
@@ -87,6 +88,18 @@ def measured_accuracy(
         tuple(_step_errors(followed, z, slice(0, len(own)))),
         tuple(_optimism(followed, z, learned.distance(z))),
     )
+
+
+def accuracy_of(agent: TrainedAgent, trust: bool = False) -> Accuracy:
+    """How far ψ of a trained USFA can be believed, measured with a twentieth of its training's frames at most.
+
+    `trust` says whether the agent's file may name a module to import its environment from.
+    """
+    assert isinstance(agent.actor, Agent)
+    learned = LearnedPolicies(agent.training_tasks, agent.sampler, agent.tasks_acted_on)
+    environments, file = environments_of(agent, trust), agent.file
+    rng = np.random.default_rng([agent.seed, 3])
+    return measured_accuracy(agent.actor, agent.parameters, environments, learned, file.gamma, file.frames // 20, rng)
 
 
 def _around(learned: LearnedPolicies, count: int, rng: np.random.Generator) -> Array:

@@ -31,7 +31,7 @@ Mask = NDArray[np.bool_]
 _REMEMBERED = 8
 """Steps: what was seen so recently is nothing new."""
 _SAME = 1 / 255
-"""Mean difference up to which two observations are the same, as a share of a picture's range or of the largest entry."""
+"""Mean difference up to which two observations are the same: a share of a picture's range, or of the largest entry."""
 
 
 @dataclass(frozen=True)
@@ -39,17 +39,17 @@ class Diagnosis:
     """Tables about one agent on one task."""
 
     actors: pd.DataFrame
-    """A row for each rule, and for each policy in C followed alone: actor ("rule" or "policy"), name, score (undiscounted
-    return), std over episodes, improved (share of steps that were not the trusted policy's own), undone (share of steps
-    that led back to the observation of two steps before), idle (share that led to an observation of the last eight), and
-    longest_idle, the most idle steps in a row in any episode."""
+    """A row for each rule, and for each policy in C followed alone: actor ("rule" or "policy"), name, score (the
+    undiscounted return), std over episodes, improved (share of steps that were not the trusted policy's own), undone
+    (share of steps that led back to the observation of two steps before), idle (share that led to an observation of the
+    last eight), and longest_idle, the most idle steps in a row in any episode."""
     candidates: pd.DataFrame
     """A row for each policy in C: policy, distance from the learned ones, promised (ψ·w at the start), realised (the
     discounted return when it was followed alone), and for each rule the share of steps on which it was followed and
     improved upon."""
     features: pd.DataFrame
-    """A row for each policy and feature: policy, feature, promised (mean of ψ_i along the policy), realised (mean of the
-    discounted return from there) and error, the mean of |ψ_i - return|."""
+    """A row for each policy and feature: policy, feature, promised (mean of ψ_i along the policy), realised (mean of
+    the discounted return from there) and error, the mean of |ψ_i - return|."""
 
 
 def diagnose(
@@ -160,8 +160,7 @@ class _Recent:
         same: Mask = np.stack([np.abs(new - old).mean(axis=1) <= _SAME * size for old in self._seen])  # [recent, B]
         undone: Mask = same[-2] & ~same[-1] if len(same) > 1 else np.zeros(len(new), np.bool_)
         self._seen.append(new)
-        idle: Mask = same.any(axis=0)
-        return undone, idle
+        return undone, np.logical_or.reduce(same)
 
 
 @dataclass(frozen=True)

@@ -74,8 +74,8 @@ def read_scores(path: Path) -> pd.DataFrame:
         scores = pd.read_csv(path, dtype=texts, converters={"score": _float, "optimal": _float})
     except (OSError, ValueError) as error:
         raise InputError(f"File {path} is not a table of scores: {error}.") from error
-    if "rule" not in scores:  # written before there were others
-        scores.insert(2, "rule", PAPER_RULE)
+    if list(scores.columns) == [name for name in SCORE_COLUMNS if name != "rule"]:  # written before there were others
+        scores.insert(list(SCORE_COLUMNS).index("rule"), "rule", PAPER_RULE)
     if list(scores.columns) != list(SCORE_COLUMNS):
         raise InputError(f"File {path} has the columns {list(scores.columns)}; expected {list(SCORE_COLUMNS)}.")
     return scores

@@ -6,14 +6,18 @@ import os
 from importlib import resources
 from pathlib import Path
 
-from usfa.agents import TrainedAgent, load_agent
+from rich.console import Console
+
+from usfa.agents import TrainedAgent, load_agent, save_accuracy
 from usfa.errors import InputError, unknown_name
+from usfa.evaluation import accuracy_of
 from usfa.experiments.config import TrainConfig
 from usfa.experiments.run_directory import RunDirectory, read_config
 from usfa.files import read_json
+from usfa.progress import progress_bar
 from usfa.records import from_json
 
-__all__ = ["SHIPPED_AGENTS", "load", "read_training"]
+__all__ = ["SHIPPED_AGENTS", "load", "measure_and_save", "read_training"]
 
 SHIPPED_AGENTS: dict[str, str] = {
     "trip": "USFA for the Trip MDP, preset trip-usfa, seed 0",
@@ -30,12 +34,41 @@ def load(path: str | os.PathLike[str], seed: int | None = None) -> TrainedAgent:
         path: a name or a directory.
         seed: which of the runs in it; the first by default.
     """
-    name = os.fspath(path)
-    directory = _shipped(name) if name in SHIPPED_AGENTS else Path(path)
+    return load_agent(_agent_directory(os.fspath(path)), seed)
+
+
+def measure_and_save(
+    path: str | os.PathLike[str], overwrite: bool = False, trust: bool = False, console: Console | None = None
+) -> list[TrainedAgent]:
+    """Measure how wrong ψ of every run of an agent is, and save it with the agent; weights stay as they are.
+
+    Args:
+        path: as for :func:`load`.
+        overwrite: whether an accuracy that was measured before may be replaced.
+        trust: whether the agent's file may name a module to import its environment from.
+        console: where to show progress.
+    """
+    directory = _agent_directory(os.fspath(path))
+    file = load_agent(directory).file
+    if file.kind != "usfa":
+        raise InputError(f"A {file.kind} agent has no learned ψ to measure; expected a USFA.")
+    if file.accuracy and not overwrite:
+        raise InputError(f"The accuracy of the agent in {directory} is measured already; --overwrite measures it anew.")
+    with progress_bar("measuring how wrong ψ is", len(file.seeds), "runs", console) as bar:
+        accuracy = []
+        for count, seed in enumerate(file.seeds, start=1):
+            accuracy.append(accuracy_of(load_agent(directory, seed), trust))
+            bar.update(count)
+    save_accuracy(directory, tuple(accuracy))
+    return [load_agent(directory, seed) for seed in file.seeds]
+
+
+def _agent_directory(name: str) -> Path:
+    directory = _shipped(name) if name in SHIPPED_AGENTS else Path(name)
     if not directory.exists() and len(directory.parts) == 1:
         raise unknown_name("agent or run directory", name, SHIPPED_AGENTS)
     if (directory / "weights.safetensors").exists():
-        return load_agent(directory, seed)
+        return directory
     if (directory / "runs").is_dir():
         inside = ", ".join(str(run) for run in sorted((directory / "runs").iterdir()))
         raise InputError(f"Directory {directory} holds several runs; expected one of {inside}.")
@@ -43,7 +76,7 @@ def load(path: str | os.PathLike[str], seed: int | None = None) -> TrainedAgent:
     run.config(TrainConfig)  # says what is wrong if this is not a run
     if not (run.agent / "config.json").exists():
         raise InputError(f"The run in {directory} is not finished and has no agent yet; go on with --resume.")
-    return load_agent(run.agent, seed)
+    return run.agent
 
 
 def read_training(path: Path) -> TrainConfig:

@@ -26,7 +26,7 @@ from usfa.tasks import format_task, task_set
 
 __all__ = ["SETS", "main", "returns", "yardstick"]
 
-SETS = ("room-train", "room-train-large", "room-easy", "room-hard")
+SETS = ("room-train", "room-train-large", "room-easy", "room-hard", "room-validation")
 _FIRST_SEED = 1_000_000  # rooms that nobody trains in
 
 
