@@ -1,6 +1,6 @@
-"""Pictures of the playground's page: an agent on a task it was never trained on, and USFA beside UVFA.
+"""Pictures of the playground's page: a new task, USFA beside UVFA, and Eq. 3 beside the cautious rule.
 
-python docs/playground_pictures.py [--out docs/results/playground]
+python docs/playground_pictures.py [--out docs/results/playground] [--only room compare rules]
 """
 
 from __future__ import annotations
@@ -13,29 +13,46 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
-TASK = "1100"
-COLLECTED = 12  # objects, by all players together, before the picture is taken
+WIDTH = 1280  # pixels
 PATIENCE = 400_000  # milliseconds
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What is on a picture, and when it is taken."""
+
+    task: str  # of the presets
+    button: str | None  # that sets up a comparison
+    height: int  # pixels
+    steps: int  # of the episode
+    seed: int = 0
+
+
+PICTURES = {
+    "room": Picture("1100", None, 800, 104),
+    "compare": Picture("1100", "#compare", 800, 104),
+    "rules": Picture("−1100", "#compare-rules", 800, 322),
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("docs/results/playground"))
-    out: Path = parser.parse_args().out
-    out.mkdir(parents=True, exist_ok=True)
+    parser.add_argument("--only", nargs="+", choices=PICTURES, default=list(PICTURES))
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
     with playground() as url, sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        one = visit(browser, url, "light")
-        save(one, out / "room.png")
-        two = visit(browser, url, "dark")
-        two.locator("#compare").click()
-        save(two, out / "compare.png")
+        for name in arguments.only:
+            page = visit(browser, url, PICTURES[name])
+            save(page, PICTURES[name].steps, arguments.out / f"{name}.png")
+            page.close()
         browser.close()
 
 
@@ -52,27 +69,32 @@ def playground() -> Iterator[str]:
             process.terminate()
 
 
-def visit(browser: Browser, url: str, scheme: Literal["light", "dark"]) -> Page:
-    page = browser.new_page(viewport={"width": 1280, "height": 800}, color_scheme=scheme)
+def visit(browser: Browser, url: str, picture: Picture) -> Page:
+    """The page at the start of the episode."""
+    page = browser.new_page(viewport={"width": WIDTH, "height": picture.height}, color_scheme="light")
     page.set_default_timeout(PATIENCE)
     page.goto(url)
     page.wait_for_selector("body[data-ready]")
-    page.locator("#presets button", has_text=re.compile(f"^{TASK}$")).click()
+    page.locator("#presets button", has_text=re.compile(f"^{picture.task}$")).click()
+    if picture.button is not None:
+        page.locator(picture.button).click()
+        page.wait_for_selector("body[data-count='2']")
+    page.wait_for_function("() => document.querySelector('.collected small').textContent")  # the oracle is there
+    page.locator("#speed").select_option("2")
+    page.locator("#seed").fill(str(picture.seed))
+    page.locator("#reset").click()
+    page.wait_for_function("() => Number(document.body.dataset.step) < 30")
     return page
 
 
-def save(page: Page, path: Path) -> None:
-    """Let the episode run for a while; 256 colours are enough."""
-    page.locator("#reset").click()
-    page.wait_for_function(
-        """enough => [...document.querySelectorAll(".collected > span > span")]
-          .reduce((sum, count) => sum + Number(count.textContent), 0) >= enough
-          && document.querySelector(".collected small").textContent""",
-        arg=COLLECTED,
-    )
+def save(page: Page, steps: int, path: Path) -> None:
+    """Let the episode run for so many steps."""
+    page.wait_for_function("steps => Number(document.body.dataset.step) >= steps", arg=steps)
+    page.locator("#pause").click()
     page.mouse.move(2, 2)
     page.evaluate("() => (document.getElementById('pace').hidden = true)")  # how fast this machine was
-    Image.open(io.BytesIO(page.screenshot())).convert("RGB").quantize(256).save(path, optimize=True)
+    page.wait_for_timeout(500)  # bars come to rest
+    Image.open(io.BytesIO(page.screenshot(full_page=True))).convert("RGB").save(path, optimize=True)
 
 
 if __name__ == "__main__":

@@ -149,6 +149,7 @@ def test_copy_as_python_is_the_task_and_the_candidates(visit):
     expect(page.locator("#banner")).to_have_text("Copied.")
     code = page.evaluate("() => navigator.clipboard.readText()")
     assert 'candidates="train"' in code
+    assert 'rule="cautious"' in code
     assert "task=[0, 1, 0, 0]" in code
     compile(code, "copied", "exec")
 
@@ -173,6 +174,68 @@ def test_the_candidate_set_can_be_chosen_and_made(visit):
     expect(page.locator(".values .bar.chosen")).to_have_count(1)
 
 
+def test_the_rule_can_be_chosen_and_what_it_does_is_shown(visit):
+    page = visit()
+    pause(page)
+    page.locator("#reset").click()
+    expect(page.locator(".rule option")).to_have_text(["cautious", "gpi (Eq. 3)", "follow"])
+    expect(page.locator(".rule")).to_have_value("cautious")
+    expect(page.locator(".hint")).to_contain_text("what following z is worth")
+    expect(page.locator(".share")).to_be_empty()
+    before = texts(page, ".values .number")
+    page.locator(".rule").select_option("gpi")
+    expect(page.locator(".kind")).to_have_text("USFA, C = M, Eq. 3")
+    expect(page.locator(".hint")).to_contain_text("the most that z promises")
+    expect(page.locator(".values .number")).not_to_have_text(before)
+    page.locator(".rule").select_option("follow")
+    expect(page.locator(".kind")).to_have_text("USFA, C = M, follow")
+    expect(page.locator(".does")).to_have_text(re.compile(r"^follows (1000|0100)$"))
+    trusted = page.locator(".values .bar.chosen .label").text_content()
+    expect(page.locator(".does")).to_have_text(f"follows {trusted}")
+    page.locator("#step").click()
+    expect(page.locator(".share")).to_have_text("followed 100 %, improved 0 %")
+
+
+def test_an_improving_step_says_on_which_policy(visit):
+    page = visit()
+    pause(page)
+    page.locator(".rule").select_option("gpi")
+    for preset in page.locator("#presets button").all():
+        page.evaluate("() => void delete document.body.dataset.latency")
+        preset.click()
+        page.wait_for_selector("body[data-latency]")
+        if page.locator(".does").get_attribute("data-improves") == "true":
+            break
+    expect(page.locator(".does")).to_have_text(re.compile("^improves on (1000|0100)$"))
+
+
+def test_one_click_compares_eq_3_with_cautious(visit):
+    page = visit()
+    pause(page)
+    page.locator("#seed").fill("7")
+    page.locator("#reset").click()
+    page.locator("#compare-rules").click()
+    expect(page.locator(".player")).to_have_count(2)
+    expect(page.locator("#compare-rules")).to_have_attribute("aria-pressed", "true")
+    expect(page.locator("#versus")).to_be_hidden()
+    expect(page.locator(".kind")).to_have_text(["USFA, C = M, Eq. 3", "USFA, C = M, cautious"])
+    expect(page.locator("#legend li").first).to_contain_text("Eq. 3")
+    expect(page.locator("#legend li").nth(1)).to_contain_text("cautious")
+    expect(page.locator(".does")).to_have_text([re.compile("1000|0100")] * 2)
+    assert page.locator("#seed").input_value() == "7"
+    page.locator(".rule").nth(1).select_option("follow")  # the legend goes along
+    expect(page.locator("#legend li").nth(1)).to_contain_text("follow")
+    page.locator("#compare").click()  # from one comparison to the other
+    expect(page.locator(".name")).to_have_text(["small", "small-uvfa"])
+    expect(page.locator(".kind").first).to_have_text("USFA, C = M, cautious")
+    expect(page.locator(".rule").nth(1)).to_be_hidden()
+    page.locator("#compare-rules").click()
+    expect(page.locator(".name")).to_have_text(["small", "small"])
+    page.locator("#compare-rules").click()
+    expect(page.locator(".player")).to_have_count(1)
+    expect(page.locator(".rule")).to_have_value("cautious")
+
+
 def test_two_agents_begin_in_the_same_layout(visit):
     page = visit()
     pause(page)
@@ -187,7 +250,7 @@ def test_two_agents_begin_in_the_same_layout(visit):
     )
     expect(page.locator(".unexplained").nth(1)).to_be_visible()
     page.locator("#agent-1").select_option("small")  # the same agent, with another candidate set
-    expect(page.locator(".kind")).to_have_text(["USFA, C = M", "USFA, C = {w′}"])
+    expect(page.locator(".kind")).to_have_text(["USFA, C = M, cautious", "USFA, C = {w′}, cautious"])
     page.locator("#compare").click()
     expect(page.locator(".player")).to_have_count(1)
 
@@ -197,6 +260,8 @@ def test_the_page_comes_back_after_the_server_was_gone(repertoire, visit):
     page = visit(url=server.url)
     page.locator("#presets button", has_text="−1101").click()
     page.wait_for_selector("body[data-latency]")
+    page.locator(".rule").select_option("follow")
+    expect(page.locator(".kind")).to_have_text("USFA, C = M, follow")
     server.stop()
     expect(page.locator("#banner")).to_contain_text("Connection lost")
     expect(page.locator("#status")).to_have_text("Disconnected")
@@ -205,6 +270,7 @@ def test_the_page_comes_back_after_the_server_was_gone(repertoire, visit):
         expect(page.locator("#status")).to_have_text("Connected")
         expect(page.locator("#banner")).to_be_hidden()
         assert texts(page, "#sliders output") == ["−1.00", "+1.00", "0.00", "+1.00"]
+        expect(page.locator(".rule")).to_have_value("follow")
         wait_until_it_moves(page)
     finally:
         page.close()
@@ -220,7 +286,7 @@ def test_the_trip_is_a_graph_and_its_heat_map_sets_the_task(visit):
     page.locator("#heatmap-quantity").select_option("gap")
     page.locator("#heatmap-resolution").select_option("5")
     page.locator("#heatmap-start").click()
-    expect(page.locator("#heatmap-note")).to_contain_text("Done.")
+    expect(page.locator("#heatmap-note")).to_contain_text("Done. Rule: cautious.")
     canvas = page.locator("#heatmap-canvas")
     canvas.focus()
     for key in ("ArrowRight", "ArrowUp", "ArrowUp", "Enter"):
@@ -237,9 +303,11 @@ def test_marks_move_the_sliders_and_show_what_is_unknown(visit):
     page.locator("#presets button", has_text="01").first.click()
     pause(page)
     page.locator("#reset").click()
-    for _ in range(2):
+    for _ in range(2):  # a trip takes one step or two, and the next one begins without a past
         page.locator("#step").click()
         page.wait_for_timeout(200)
+        if page.locator(".collected").text_content().strip("0"):
+            break
     page.locator("#good").click()
     expect(page.locator("#rated")).to_contain_text("1 rating.")
     expect(page.locator("#rated")).to_contain_text("±")

@@ -19,7 +19,9 @@ from usfa.playground.worker import HeatmapWorker
 from usfa.playground.worlds import make_world
 
 
-def request_for(agent="trip", environment=None, quantity="score", w=(0.0, 0.0), candidates="task", resolution=5):
+def request_for(
+    agent="trip", environment=None, quantity="score", w=(0.0, 0.0), candidates="task", rule="cautious", resolution=5
+):
     return HeatmapRequest(
         agent=agent,
         environment=environment,
@@ -30,6 +32,7 @@ def request_for(agent="trip", environment=None, quantity="score", w=(0.0, 0.0), 
         y=1,
         w=w,
         candidates=candidates,
+        rule=rule,
         resolution=resolution,
         seed=0,
     )
@@ -50,6 +53,18 @@ def test_scores_of_an_mdp_are_those_of_evaluate():
     assert gap[1, 4] == pytest.approx(table.gap[0])
 
 
+def test_scores_are_by_the_rule_and_bounds_by_eq_3():
+    agent = usfa.load("trip")
+    scores = {rule: final(request_for(candidates="train", rule=rule), agent) for rule in ("gpi", "follow")}
+    for rule, values in scores.items():
+        table = usfa.evaluate(agent, [[1.0, -0.5], [0.5, 1.0]], "train", rules=rule)
+        assert [values[1, 4], values[4, 3]] == pytest.approx(table.score.tolist())
+    assert (scores["gpi"] != scores["follow"]).any()
+    bounds = [final(request_for(quantity="bound", candidates="train", rule=rule), agent) for rule in scores]
+    np.testing.assert_array_equal(*bounds)
+    assert request_for(rule="follow").empty("").rule == "follow"
+
+
 def test_distance_is_to_the_nearest_policy():
     values = final(request_for(quantity="distance", candidates="train"), usfa.load("trip"))
     assert values[2, 4] == values[4, 2] == 0  # the training tasks 10 and 01
@@ -62,7 +77,7 @@ def test_the_bound_is_the_sum_of_its_terms_and_holds():
     first, second, bound = (final(request_for(quantity=name, candidates="train"), agent) for name in terms)
     np.testing.assert_allclose(first + second, bound)
     request = request_for(candidates="train")
-    z = agent.candidates(request.tasks, "train", np.random.default_rng(0))
+    z = agent.candidates(request.tasks, "train", np.random.default_rng(0)).z
     assert (bound_table(agent, trip_mdp(), request.tasks, z).gap.to_numpy() <= bound.ravel() + 1e-6).all()
 
 

@@ -8,16 +8,29 @@ from playground_fakes import unpack
 
 from usfa.errors import InputError
 from usfa.playground.frames import Moment, PlayerMoment, ThoughtMoment, pack, shrunk
-from usfa.playground.protocol import MESSAGE_BYTES, ChooseCandidates, Failure, Ping, SetTask, Setup, decode, encode
+from usfa.playground.protocol import (
+    MESSAGE_BYTES,
+    ChooseCandidates,
+    ChooseRule,
+    Failure,
+    Ping,
+    SetTask,
+    Setup,
+    decode,
+    encode,
+)
 
 
 def test_messages_are_told_apart_by_their_type():
     assert decode('{"type": "ping", "id": 3}') == Ping(3)
     assert decode(b'{"type": "task", "w": [1, -0.5]}') == SetTask([1.0, -0.5])
     assert decode('{"type": "candidates", "player": 1, "candidates": [[1, 0]]}') == ChooseCandidates(1, [[1.0, 0.0]])
-    setup = decode('{"type": "setup", "players": [{"agent": "room"}, {"agent": "room", "candidates": "train"}]}')
+    assert decode('{"type": "rule", "player": 0, "rule": "gpi"}') == ChooseRule(0, "gpi")
+    players = '[{"agent": "room"}, {"agent": "room", "candidates": "train", "rule": "follow"}]'
+    setup = decode(f'{{"type": "setup", "players": {players}}}')
     assert isinstance(setup, Setup)
     assert [player.candidates for player in setup.players] == [None, "train"]
+    assert [player.rule for player in setup.players] == [None, "follow"]
 
 
 @pytest.mark.parametrize(
@@ -52,6 +65,11 @@ def test_messages_are_told_apart_by_their_type():
         '{"type": "candidates", "player": 2, "candidates": "task"}',
         '{"type": "candidates", "player": 0, "candidates": []}',
         '{"type": "candidates", "player": 0, "candidates": "' + "x" * 33 + '"}',
+        '{"type": "rule", "player": 2, "rule": "gpi"}',
+        '{"type": "rule", "player": 0, "rule": ""}',
+        '{"type": "rule", "player": 0, "rule": {"caution": 1}}',
+        '{"type": "rule", "player": 0, "rule": "' + "x" * 33 + '"}',
+        '{"type": "setup", "players": [{"agent": "a", "rule": 3}]}',
         '{"type": "setup", "players": []}',
         '{"type": "setup", "players": [{"agent": ""}]}',
         '{"type": "setup", "players": [{"agent": "a"}, {"agent": "a"}, {"agent": "a"}]}',
@@ -104,7 +122,7 @@ def test_pictures_follow_the_json_and_are_named_by_their_place():
 
 
 def test_illegal_actions_have_no_value():
-    thought = ThoughtMoment(0, [1.0, float("-inf")], 0, [1.0], None)
+    thought = ThoughtMoment(0, [1.0, float("-inf")], 0, False, [1.0], None)
     told, _ = unpack(pack(moment_of(PlayerMoment(0, thought=thought)), [None]))
     assert told["players"][0]["thought"]["q"] == [1.0, None]
 

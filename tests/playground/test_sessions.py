@@ -8,6 +8,7 @@ from usfa.playground import Repertoire
 from usfa.playground.clock import Clock
 from usfa.playground.protocol import (
     ChooseCandidates,
+    ChooseRule,
     Forget,
     Pause,
     Ping,
@@ -184,6 +185,60 @@ def test_candidates_can_be_changed_and_follow_the_task(visitor):
     assert visitor.player["step"] == 0
 
 
+def test_the_rule_is_chosen_by_name_and_decides_from_then_on(visitor):
+    visitor.set_up(Setup([ROOM], task=[-1, 1, 0, 0], paused=True))
+    (card,) = visitor.notes_of("scene")[0]["players"]
+    assert (card["rule"], card["rules"]) == ("cautious", ["cautious", "gpi", "follow"])
+    visitor.pass_time(0)
+    thoughts = {}
+    for rule in ("gpi", "follow", "cautious", "cautious:0.50"):
+        visitor.say(ChooseRule(0, rule))
+        thoughts[visitor.notes[-1]["rule"]] = visitor.player["thought"]
+        assert visitor.player["step"] == 0
+    assert [note["rule"] for note in visitor.notes_of("rule")] == ["gpi", "follow", "cautious", "cautious:0.5"]
+    assert thoughts["gpi"]["values"] != thoughts["cautious"]["values"]
+    assert thoughts["follow"]["values"] == thoughts["cautious"]["values"]
+    assert not thoughts["follow"]["improved"]
+
+
+def test_how_many_steps_improved_is_counted_anew_in_every_episode(visitor):
+    visitor.set_up(Setup([PlayerChoice("small", rule="gpi")], task=[-1, 1, 0, 0], paused=True, view=64))
+    visitor.pass_time(0)
+    improved = 0
+    for _ in range(12):
+        improved += visitor.player["thought"]["improved"]
+        visitor.say(StepOnce())
+        assert visitor.player.get("improved", 0) == improved
+    visitor.say(Reset(1))
+    assert "improved" not in visitor.player  # 0 is not sent
+
+
+def test_an_agent_against_itself_by_two_rules(visitor):
+    choices = [PlayerChoice("small", rule="gpi"), PlayerChoice("small", rule="cautious")]
+    visitor.set_up(Setup(choices, task=[-1, 1, 0, 0], seed=3, paused=True))
+    visitor.pass_time(0)
+    assert [card["rule"] for card in visitor.notes_of("scene")[0]["players"]] == ["gpi", "cautious"]
+    one, two = visitor.last["players"]
+    assert one["place"] == two["place"]
+    assert one["thought"]["values"] != two["thought"]["values"]
+
+
+def test_a_heat_map_is_by_the_players_rule(visitor):
+    visitor.set_up(Setup([TRIP], paused=True))
+    visitor.say(ChooseRule(0, "follow"))
+    visitor.say(ShowHeatmap(0, 1, "gap", resolution=3))
+    assert visitor.notes_of("heatmap")[0]["rule"] == "follow"
+
+
+def test_a_uvfa_has_no_rules_to_choose_from(visitor):
+    visitor.set_up(Setup([UVFA], paused=True))
+    assert visitor.notes_of("scene")[0]["players"][0]["rules"] == []
+    visitor.pass_time(0)
+    assert visitor.player["thought"]["psi"] is None
+    assert len(visitor.player["thought"]["values"]) == 1
+    assert not visitor.player["thought"]["improved"]
+
+
 @pytest.mark.parametrize(
     ("message", "sentence"),
     [
@@ -192,6 +247,11 @@ def test_candidates_can_be_changed_and_follow_the_task(visitor):
         (ChooseCandidates(0, "everything"), "candidate set"),
         (ChooseCandidates(0, "sample:9999"), "sample:5 or sample:30"),
         (ChooseCandidates(0, [[1, 2]]), "expected [N, 4]"),
+        (ChooseRule(1, "gpi"), "no player 1"),
+        (ChooseRule(0, "folow"), "Unknown rule 'folow': did you mean 'follow'?"),
+        (ChooseRule(0, "os:system"), "Unknown rule 'os:system'"),
+        (ChooseRule(0, "single"), "nothing acts by it"),
+        (ChooseRule(0, "cautious:nan"), "expected a number from 0"),
         (Rate(1.0, 5, player=1), "no player 1"),
         (ShowHeatmap(0, 0, "score"), "two of 4 features"),
         (ShowHeatmap(0, 9, "score"), "two of 4 features"),
@@ -216,6 +276,8 @@ def test_what_cannot_be_done_changes_nothing(visitor, message, sentence):
         (Setup([ROOM, TRIP]), "expected the same for both"),
         (Setup([ROOM], task=[1.0]), "expected 4"),
         (Setup([PlayerChoice("small-uvfa", "train")]), "cannot have the candidates"),
+        (Setup([PlayerChoice("small", rule="greedy")]), "Unknown rule 'greedy'"),
+        (Setup([PlayerChoice("small", rule="single")]), "nothing acts by it"),
     ],
 )
 def test_a_setup_that_fails_leaves_the_stage_as_it_was(visitor, setup, sentence):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from usfa.errors import InputError
 from usfa.playground.player import Player
 from usfa.playground.protocol import PlayerCard, PlayerChoice, Scene, Setup
-from usfa.playground.repertoire import Repertoire, candidate_choices, explains, quantities
+from usfa.playground.repertoire import Repertoire, candidate_choices, explains, quantities, rule_choices
 from usfa.playground.worlds.world import preset_group
 from usfa.tasks import parse_task
 
@@ -34,7 +34,7 @@ def make_cast(repertoire: Repertoire, setup: Setup) -> Cast:
     w = parse_task(first.training_tasks[0] if setup.task is None else setup.task, first.file.spec.features)
     _check_comparable(repertoire, setup.players)
     players = [
-        Player(repertoire[choice.agent], repertoire.world(choice.agent), w, choice.candidates, setup.seed)
+        Player(repertoire[choice.agent], repertoire.world(choice.agent), w, choice.candidates, setup.seed, choice.rule)
         for choice in setup.players
     ]
     return Cast(setup, [choice.agent for choice in setup.players], players)
@@ -72,6 +72,8 @@ def _card(repertoire: Repertoire, name: str, player: Player) -> PlayerCard:
         candidates=player.candidates,
         choices=candidate_choices(player.agent),
         own_candidates=player.agent.file.kind == "usfa",
+        rule=player.rule,
+        rules=rule_choices(player.agent),
         explains=explains(player.agent),
         quantities=quantities(player.agent, player.world),
     )

@@ -39,6 +39,7 @@ class ThoughtMoment(msgspec.Struct, frozen=True):
     action: int
     q: list[float]  # null where illegal
     trusted: int
+    improved: bool
     values: list[float]
     psi: list[float] | None
 
@@ -50,6 +51,7 @@ class PlayerMoment(msgspec.Struct, frozen=True, omit_defaults=True):
     over: bool = False
     collected: list[float] | None = None  # Σφ of the episode
     returned: float | None = None  # Σφ·w of the episode, with the task as it was at each step
+    improved: int = 0  # steps of the episode that improved on the trusted policy; the others followed it
     thought: ThoughtMoment | None = None
     place: dict[str, Any] | None = None  # in the room or in the MDP
     picture: Shown | None = None

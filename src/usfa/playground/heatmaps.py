@@ -13,8 +13,9 @@ import torch
 from numpy.typing import NDArray
 
 from usfa.agents import TrainedAgent
+from usfa.decisions import CandidateSet, Rule, parse_rule
 from usfa.environments import EnvironmentSource
-from usfa.evaluation import EpisodeBatch, acting, bound_table, environments_of, exact_mdp, exact_scores
+from usfa.evaluation import EpisodeBatch, acting, bound_table, environments_of, exact_mdp, exact_scores, repeated
 from usfa.functional import TabularMDP, optimal_return
 from usfa.playground.protocol import Candidates, ShownHeatmap
 
@@ -39,6 +40,7 @@ class HeatmapRequest:
     y: int
     w: tuple[float, ...]
     candidates: Candidates
+    rule: str
     resolution: int
     seed: int
 
@@ -62,7 +64,9 @@ class HeatmapRequest:
 
     def _shown(self, values: list[list[float | None]], progress: float, says: str) -> ShownHeatmap:
         ticks = self.ticks.round(4).tolist()
-        return ShownHeatmap(self.x, self.y, self.quantity, self.player, ticks, list(self.w), values, progress, says)
+        return ShownHeatmap(
+            self.x, self.y, self.quantity, self.player, self.rule, ticks, list(self.w), values, progress, says
+        )
 
 
 class Partial(NamedTuple):
@@ -76,8 +80,8 @@ def heatmap(request: HeatmapRequest, agent: TrainedAgent) -> Iterator[Partial]:
     """The map, better and better; the last one has progress 1."""
     environments = environments_of(agent, request.trust, request.environment)
     w = request.tasks
-    z = agent.candidates(w, request.candidates, np.random.default_rng(0))
-    for values, progress in _values(request, agent, environments, w, z):
+    candidates = agent.candidates(w, request.candidates, np.random.default_rng(0))
+    for values, progress in _values(request, agent, environments, w, candidates):
         yield Partial(values.reshape(request.resolution, request.resolution), progress)
 
 
@@ -86,29 +90,34 @@ def _values(
     agent: TrainedAgent,
     environments: EnvironmentSource,
     w: NDArray[np.float64],
-    z: NDArray[np.float64],
+    candidates: CandidateSet[NDArray[np.float64]],
 ) -> Iterator[tuple[NDArray[np.float64], float]]:
     if request.quantity == "distance":
-        yield np.linalg.norm(w[:, None] - z, axis=-1).min(axis=1), 1.0
+        yield np.linalg.norm(w[:, None] - candidates.z, axis=-1).min(axis=1), 1.0
         return
     env = environments.one()
     mdp = exact_mdp(env)
     env.close()
     if mdp is not None and not agent.actor.remembers:
-        yield _exact(request.quantity, agent, mdp, w, z), 1.0
+        yield _exact(request, agent, mdp, w, candidates), 1.0
     else:
-        yield from _scores(request, agent, environments, w, z)
+        yield from _scores(request, agent, environments, w, candidates)
 
 
 def _exact(
-    quantity: str, agent: TrainedAgent, mdp: TabularMDP, w: NDArray[np.float64], z: NDArray[np.float64]
+    request: HeatmapRequest,
+    agent: TrainedAgent,
+    mdp: TabularMDP,
+    w: NDArray[np.float64],
+    candidates: CandidateSet[NDArray[np.float64]],
 ) -> NDArray[np.float64]:
-    """In a finite MDP nothing needs to be tried out."""
-    if quantity in _BOUND_COLUMNS:
-        return bound_table(agent, mdp, w, z)[_BOUND_COLUMNS[quantity]].to_numpy()
+    """In a finite MDP nothing needs to be tried out. Bounds are about Eq. 3, scores and gaps about the rule."""
+    if request.quantity in _BOUND_COLUMNS:
+        return bound_table(agent, mdp, w, candidates.z)[_BOUND_COLUMNS[request.quantity]].to_numpy()
     one_run = {name: tensor[None] for name, tensor in agent.parameters.items()}
-    scores = exact_scores(agent.actor, one_run, mdp, w, z[None])[0]
-    return scores if quantity == "score" else optimal_return(mdp, torch.from_numpy(w)).numpy() - scores
+    one_set = candidates.map(lambda values: values[None])
+    scores = exact_scores(agent.actor, one_run, mdp, w, one_set, parse_rule(request.rule))[0]
+    return scores if request.quantity == "score" else optimal_return(mdp, torch.from_numpy(w)).numpy() - scores
 
 
 def _scores(
@@ -116,32 +125,32 @@ def _scores(
     agent: TrainedAgent,
     environments: EnvironmentSource,
     w: NDArray[np.float64],
-    z: NDArray[np.float64],
+    candidates: CandidateSet[NDArray[np.float64]],
 ) -> Iterator[tuple[NDArray[np.float64], float]]:
     """The mean return of some episodes on every task, as it grows; all tasks meet the same worlds."""
     seeds = np.arange(EPISODES) + request.seed
     environment = agent.file.environment if request.environment is None else request.environment
     at_once = max(1, _AT_ONCE.get(environment, 32) // EPISODES)
-    values = np.full(len(w), np.nan)
+    values, rule = np.full(len(w), np.nan), parse_rule(request.rule)
     for first in range(0, len(w), at_once):
         here = slice(first, min(first + at_once, len(w)))
         count = here.stop - here.start
         batch = environments.batch(np.repeat(seeds, count).tolist(), gamma=1.0)
         with closing(batch):
-            tasks, policies = np.tile(w[here], (EPISODES, 1)), np.tile(z[here], (EPISODES, 1, 1))
-            for returns, progress in _returns(agent, EpisodeBatch(batch, tasks, policies)):
+            sets = CandidateSet(*(of_all[here] for of_all in candidates))
+            for returns, progress in _returns(agent, repeated(batch, w[here], sets, EPISODES), rule):
                 values[here] = returns.reshape(EPISODES, count).mean(axis=0)
                 yield values, (here.start + progress * count) / len(w)
 
 
-def _returns(agent: TrainedAgent, batch: EpisodeBatch) -> Iterator[tuple[NDArray[np.float64], float]]:
+def _returns(agent: TrainedAgent, batch: EpisodeBatch, rule: Rule) -> Iterator[tuple[NDArray[np.float64], float]]:
     """Σφ·w of the first episode in each of B environments, after every step, and the share of it that is over."""
     returns, running = np.zeros(len(batch.w)), np.ones(len(batch.w), np.bool_)
     longest = getattr(getattr(batch.environments, "rules", None), "decisions", LONGEST)
-    steps = acting(agent.actor, agent.parameters, batch, 0.0, np.random.default_rng(0))
-    for number, step in enumerate(islice(steps, longest)):
-        returns[running] += np.einsum("bd,bd->b", step.phi, batch.w)[running]
-        running &= ~step.ended
+    moments = acting(agent.actor, agent.parameters, batch, rule, 0.0, np.random.default_rng(0))
+    for number, moment in enumerate(islice(moments, longest)):
+        returns[running] += np.einsum("bd,bd->b", moment.step.phi, batch.w)[running]
+        running &= ~moment.step.ended
         if not running.any():
             break
         yield returns, (number + 1) / longest

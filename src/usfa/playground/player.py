@@ -1,4 +1,4 @@
-"""A player: one agent with its memory and candidate set, acting in a world of its own."""
+"""A player: one agent with its memory, candidate set and decision rule, acting in a world of its own."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usfa.agents import TrainedAgent
+from usfa.decisions import CandidateSet, RuleState, parse_rule, rule_name
 from usfa.errors import InputError
 from usfa.playground.frames import PlayerMoment, ThoughtMoment
 from usfa.playground.protocol import Candidates
-from usfa.playground.repertoire import candidate_choices
+from usfa.playground.repertoire import candidate_choices, explains
 from usfa.playground.thoughts import Question, Thought
 from usfa.playground.worlds import World
 from usfa.tasks import format_task
@@ -23,29 +24,46 @@ class Player:
     """At every instant it stands in a state, has thought about it or still has to, and then acts on that thought."""
 
     def __init__(
-        self, agent: TrainedAgent, world: World, w: NDArray[np.float64], candidates: Candidates | None, seed: int
+        self,
+        agent: TrainedAgent,
+        world: World,
+        w: NDArray[np.float64],
+        candidates: Candidates | None,
+        seed: int,
+        rule: str | None = None,
     ) -> None:
         self.agent, self.world = agent, world
         self.candidates: Candidates = agent.default_candidates if candidates is None else candidates
         self.thought: Thought | None = None
         self.w = w
         self.choose(self.candidates)
+        self.choose_rule(agent.default_rule if rule is None else rule)
         self.reset(seed)
 
     # --- what visitors change; the thought is then thought anew, in the same state ---
 
     def set_task(self, w: NDArray[np.float64]) -> None:
         self.w = w
-        self.z = self._policies(self.candidates)
+        self._believed = self._policies(self.candidates)
         self.thought = None
 
     def choose(self, candidates: Candidates) -> None:
         """Set C; InputError if this agent cannot have it."""
-        self.z = self._policies(candidates)
+        self._believed = self._policies(candidates)
         self.candidates = candidates
-        self.thought = None
+        self._forget_decision()
 
-    def _policies(self, candidates: Candidates) -> NDArray[np.float64]:
+    def choose_rule(self, name: str) -> None:
+        """Decide by the rule of this name; InputError if there is none."""
+        self._rule = parse_rule(name)
+        self._forget_decision()
+
+    def _forget_decision(self) -> None:
+        """Decide anew, by a rule that remembers nothing."""
+        self.thought = None
+        self._rule_state: RuleState | None = None
+
+    def _policies(self, candidates: Candidates) -> CandidateSet[NDArray[np.float64]]:
         if self.agent.file.kind != "usfa" and candidates not in candidate_choices(self.agent):
             raise InputError(
                 f"A {self.agent.file.kind} agent cannot have the candidates {candidates!r}; expected "
@@ -59,8 +77,9 @@ class Player:
     def reset(self, seed: int) -> None:
         """Begin an episode."""
         self.world.reset(seed)
-        self.thought = None
+        self._forget_decision()
         self.over, self.steps, self.returned = False, 0, 0.0
+        self.improved = 0  # steps whose action was not the trusted policy's own
         self.collected = np.zeros(len(self.w))
         self.recent: list[NDArray[np.float64]] = []  # φ of the last steps
         self._memory = self.agent.actor.initial_state(1)
@@ -81,7 +100,9 @@ class Player:
             self._previous_action,
             self._memory,
             self.w,
-            self.z,
+            self._believed,
+            self._rule,
+            self._rule_state,
         )
 
     def act(self) -> None:
@@ -90,6 +111,8 @@ class Player:
             return
         phi, self.over = self.world.step(self.thought.action)
         self._memory, self._previous_action = self.thought.memory, self.thought.action
+        self._rule_state = self.thought.rule_state
+        self.improved += self.thought.improved
         self.thought = None
         self.steps += 1
         self.collected += phi
@@ -97,6 +120,16 @@ class Player:
         self.recent = [*self.recent[1 - _KEPT_STEPS :], phi]
 
     # --- telling ---
+
+    @property
+    def z(self) -> NDArray[np.float64]:
+        """C, [N, D]."""
+        return self._believed.z
+
+    @property
+    def rule(self) -> str:
+        """The name of the rule."""
+        return rule_name(self._rule)
 
     def policy_names(self) -> list[str]:
         """The shortest text of each policy in C; "w′" for that of the task itself."""
@@ -112,7 +145,8 @@ class Player:
             over=self.over,
             collected=self.collected.round(3).tolist(),
             returned=round(self.returned, 4),
-            thought=None if self.thought is None else _told(self.thought),
+            improved=self.improved,
+            thought=None if self.thought is None else self._told(self.thought),
             place=self.world.place(),
         )
 
@@ -120,15 +154,15 @@ class Player:
         """On the way to the present: only where it is."""
         return PlayerMoment(step=self.steps, place=self.world.place(share))
 
-
-def _told(thought: Thought) -> ThoughtMoment:
-    return ThoughtMoment(
-        action=thought.action,
-        q=_rounded(thought.q),
-        trusted=thought.trusted,
-        values=_rounded(thought.values),
-        psi=None if thought.psi is None else _rounded(thought.psi),
-    )
+    def _told(self, thought: Thought) -> ThoughtMoment:
+        return ThoughtMoment(
+            action=thought.action,
+            q=_rounded(thought.q),
+            trusted=thought.trusted,
+            improved=thought.improved,
+            values=_rounded(thought.values),
+            psi=_rounded(thought.psi) if explains(self.agent) else None,
+        )
 
 
 def _rounded(values: NDArray[np.float32]) -> list[float]:

@@ -19,6 +19,7 @@ __all__ = [
     "AgentCard",
     "Candidates",
     "ChooseCandidates",
+    "ChooseRule",
     "Failure",
     "FeatureCard",
     "Forget",
@@ -35,6 +36,8 @@ __all__ = [
     "Rate",
     "Rated",
     "Reset",
+    "RuleChosen",
+    "RuleName",
     "Scene",
     "SetSpeed",
     "SetTask",
@@ -55,6 +58,8 @@ Vector = Annotated[list[Entry], Meta(min_length=1, max_length=64)]
 Candidates = Annotated[str, Meta(max_length=32)] | Annotated[list[Vector], Meta(min_length=1, max_length=64)]
 """A named set, or a list of policies z."""
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
+RuleName = Annotated[str, Meta(min_length=1, max_length=32)]
+"""A name for :func:`usfa.decisions.parse_rule`."""
 Seed = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 PlayerIndex = Annotated[int, Meta(ge=0, le=1)]
 Speed = Annotated[float, Meta(ge=0.1, le=8)]
@@ -70,10 +75,11 @@ class _Message(msgspec.Struct, frozen=True, tag_field="type", forbid_unknown_fie
 
 
 class PlayerChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Who plays: one of the agents that the server offers, with its candidate set; None is the agent's own default."""
+    """One of the agents that the server offers, its candidate set and rule; None is the agent's own default."""
 
     agent: Name
     candidates: Candidates | None = None
+    rule: RuleName | None = None
 
 
 class Setup(_Message, frozen=True, tag="setup"):
@@ -95,6 +101,11 @@ class SetTask(_Message, frozen=True, tag="task"):
 class ChooseCandidates(_Message, frozen=True, tag="candidates"):
     player: PlayerIndex
     candidates: Candidates
+
+
+class ChooseRule(_Message, frozen=True, tag="rule"):
+    player: PlayerIndex
+    rule: RuleName
 
 
 class Pause(_Message, frozen=True, tag="pause"):
@@ -154,6 +165,7 @@ Message = (
     Setup
     | SetTask
     | ChooseCandidates
+    | ChooseRule
     | Pause
     | StepOnce
     | SetSpeed
@@ -213,6 +225,8 @@ class PlayerCard(msgspec.Struct, frozen=True):
     candidates: Candidates
     choices: list[str]  # named candidate sets that this agent can have
     own_candidates: bool  # whether it can have a list
+    rule: str
+    rules: list[str]  # that make a difference to this agent; empty if none does
     explains: bool  # whether it has successor features to show
     quantities: dict[str, str]  # what a heat map can show of it, and in words
 
@@ -250,6 +264,13 @@ class Policies(_Message, frozen=True, tag="policies"):
     names: list[str]
 
 
+class RuleChosen(_Message, frozen=True, tag="rule"):
+    """The rule that a player decides by from here on."""
+
+    player: int
+    rule: str
+
+
 class Rated(_Message, frozen=True, tag="rated"):
     """What the ratings so far say about the task."""
 
@@ -268,6 +289,7 @@ class ShownHeatmap(_Message, frozen=True, tag="heatmap"):
     y: int
     quantity: str
     player: int
+    rule: str
     ticks: list[float]
     task: list[float]  # the entries that are not x and y
     values: list[list[float | None]]  # rows along y, from the lowest
@@ -285,7 +307,7 @@ class Failure(_Message, frozen=True, tag="error"):
     says: str
 
 
-Note = Hello | Scene | Policies | Rated | ShownHeatmap | Pong | Failure
+Note = Hello | Scene | Policies | RuleChosen | Rated | ShownHeatmap | Pong | Failure
 
 _encoder = msgspec.json.Encoder()
 

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from usfa.agents import SfGpiTables, TrainedAgent, UsfaAgent
+from usfa.decisions import RULES
 from usfa.errors import InputError, unknown_name
 from usfa.experiments import SHIPPED_AGENTS, load
 from usfa.playground.protocol import AgentCard
 from usfa.playground.worlds import World, make_world
 
-__all__ = ["Repertoire", "candidate_choices", "explains", "quantities"]
+__all__ = ["Repertoire", "candidate_choices", "explains", "quantities", "rule_choices"]
 
 
 class Repertoire:
@@ -75,6 +76,17 @@ def candidate_choices(agent: TrainedAgent) -> list[str]:
             return ["train"]
 
 
+def rule_choices(agent: TrainedAgent) -> list[str]:
+    """The named rules that differ for this agent. A UVFA has one policy; with exact tables, caution changes nothing."""
+    match agent.file.kind:
+        case "usfa":
+            return list(RULES)
+        case "uvfa":
+            return []
+        case "sf-gpi-tables":
+            return [name for name in RULES if name != "cautious"]
+
+
 def explains(agent: TrainedAgent) -> bool:
     """Whether it has successor features."""
     return isinstance(agent.actor, UsfaAgent | SfGpiTables)
@@ -90,8 +102,8 @@ def quantities(agent: TrainedAgent, world: World) -> dict[str, str]:
         shown |= {"distance": "Distance to the nearest z in C, min ‖w′ − z‖"}
     if agent.file.kind == "usfa" and exact:
         shown |= {
-            "distance-term": "Bound, first term: 2H ‖φ‖ min δd(z)",
-            "approximation-term": "Bound, second term: 2H ‖w′‖ max δψ(z)",
-            "bound": "Bound: both terms",
+            "distance-term": "Bound of Eq. 3, first term: 2H ‖φ‖ min δd(z)",
+            "approximation-term": "Bound of Eq. 3, second term: 2H ‖w′‖ max δψ(z)",
+            "bound": "Bound of Eq. 3: both terms",
         }
     return shown

@@ -18,6 +18,7 @@ from usfa.playground.player import Player
 from usfa.playground.protocol import (
     Candidates,
     ChooseCandidates,
+    ChooseRule,
     Forget,
     Message,
     Note,
@@ -27,6 +28,7 @@ from usfa.playground.protocol import (
     Pong,
     Rate,
     Reset,
+    RuleChosen,
     SetSpeed,
     SetTask,
     SetView,
@@ -124,6 +126,8 @@ class Session:
                 self.set_task(parse_task(w, len(self.w)))
             case ChooseCandidates(player, candidates):
                 self._choose(player, candidates)
+            case ChooseRule(player, rule):
+                self._choose_rule(player, rule)
             case Pause(paused):
                 self.clock.paused = paused
             case StepOnce():
@@ -162,6 +166,12 @@ class Session:
         self._tell_policies(index)
         self._tell = True
 
+    def _choose_rule(self, index: int, rule: str) -> None:
+        player = self._player(index)
+        player.choose_rule(rule)
+        self.mailbox.note(RuleChosen(index, player.rule))
+        self._tell = True
+
     def _rate(self, player: Player, reward: float, steps: int) -> None:
         recent = player.recent[-steps:]
         rated = self.teaching.rate(np.sum(recent, axis=0) if recent else np.zeros(len(self.w)), reward)
@@ -188,6 +198,7 @@ class Session:
             y=asked.y,
             w=tuple(self.w.tolist()),
             candidates=player.candidates,
+            rule=player.rule,
             resolution=asked.resolution,
             seed=self.seed,
         )

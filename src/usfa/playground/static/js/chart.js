@@ -28,6 +28,13 @@ export class Chart {
     this.lines.at(-1).item.hidden = true;
   }
 
+  rename(names) {
+    names.forEach((name, index) => {
+      this.lines[index].name = name;
+      this.lines[index].item.firstChild.textContent = `${name} `;
+    });
+  }
+
   // A new episode begins.
   forget() {
     if (!this.short) for (const line of this.lines) line.points = [];

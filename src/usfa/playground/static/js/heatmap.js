@@ -1,9 +1,11 @@
 // A map over two features of task space, computed by the server; a click sets the task.
 
 import { clamp, colour, find, options, plain, sharpened } from "./dom.js";
+import { nameOfRule } from "./rules.js";
 
 // Viridis, in steps.
 const SCALE = ["#440154", "#482878", "#3e4a89", "#31688e", "#26838f", "#1f9d8a", "#6cce5a", "#b6de2b", "#fee825"];
+const RULED = ["score", "gap"]; // quantities that depend on the rule; bounds are about Eq. 3
 const LEFT = 58, BOTTOM = 46, TOP = 12, LEGEND = 84;
 
 export class HeatmapPanel {
@@ -23,13 +25,13 @@ export class HeatmapPanel {
     new ResizeObserver(() => this.draw()).observe(this.canvas);
   }
 
-  build(scene) {
+  build(scene, names) {
     this.scene = scene;
     this.map = null;
     const features = scene.features.map(({ name }, index) => [index, name]);
     options(find("heatmap-x"), features, 0);
     options(find("heatmap-y"), features, Math.min(1, features.length - 1));
-    options(find("heatmap-player"), scene.players.map((card, index) => [index, card.agent.name]), 0);
+    options(find("heatmap-player"), names.map((name, index) => [index, name]), 0);
     find("heatmap-player").parentElement.hidden = scene.players.length < 2;
     find("heatmap-start").disabled = features.length < 2;
     this.#quantities();
@@ -37,6 +39,10 @@ export class HeatmapPanel {
     find("heatmap-note").textContent = features.length < 2
       ? "A map needs two features; this environment has one." : "Choose two features and compute. A click sets the task.";
     this.draw();
+  }
+
+  rename(names) {
+    names.forEach((name, index) => (find("heatmap-player").options[index].textContent = name));
   }
 
   #quantities() {
@@ -82,7 +88,9 @@ export class HeatmapPanel {
     const fixed = this.scene.features.map(({ name }, index) => [name, index])
       .filter(([, index]) => index !== map.x && index !== map.y).map(([name, index]) => `${name} ${plain(map.task[index])}`);
     const others = fixed.length ? ` The others stay: ${fixed.join(", ")}.` : "";
-    return `${done ? "Done." : `${Math.round(100 * map.progress)} %, the values so far.`}${others} A click sets the task.`;
+    const ruled = RULED.includes(map.quantity) && this.scene.players[map.player].rules.length > 1;
+    const rule = ruled ? ` Rule: ${nameOfRule(map.rule)}.` : "";
+    return `${done ? "Done." : `${Math.round(100 * map.progress)} %, the values so far.`}${rule}${others} A click sets the task.`;
   }
 
   setTask(w) {

@@ -5,6 +5,7 @@ import { Connection } from "./connection.js";
 import { clamp, find, options } from "./dom.js";
 import { HeatmapPanel } from "./heatmap.js";
 import { describe, PlayerView } from "./players.js";
+import { COMPARED, nameOfRule } from "./rules.js";
 import { startShortcuts } from "./shortcuts.js";
 import { asPython, TaskPanel } from "./task.js";
 import { TeachPanel } from "./teach.js";
@@ -43,14 +44,17 @@ function setUp() {
 function begin(newScene) {
   scene = newScene;
   chosen.task = scene.task;
-  chosen.players = scene.players.map((card) => ({ agent: card.agent.name, candidates: card.candidates }));
+  chosen.players = scene.players.map((card) => ({ agent: card.agent.name, candidates: card.candidates, rule: card.rule }));
   task.build(scene.features, scene.presets, scene.task);
-  views = scene.players.map((_, index) => new PlayerView(index, scene, (candidates) => choose(index, candidates), () => chosen.task));
+  views = scene.players.map((_, player) => new PlayerView(player, scene, {
+    candidates: (candidates) => ask({ type: "candidates", player, candidates }),
+    rule: (rule) => ask({ type: "rule", player, rule }),
+  }, () => chosen.task));
   views[0].onpaint = () => pace.frame();
   document.body.dataset.count = views.length;
   find("players").replaceChildren(...views.map(({ root }) => root));
   chart.begin(nameLines(), scene);
-  heatmap.build(scene);
+  heatmap.build(scene, nameLines());
   heatmap.setTask(scene.task);
   teach.build(scene);
   transport.build();
@@ -60,8 +64,17 @@ function begin(newScene) {
   document.body.dataset.ready = scene.environment;
 }
 
-const nameLines = () => scene.players.map((card, _, all) => (all.length > 1 && all[0].agent.name === all[1].agent.name
-  ? describe(card) : card.agent.name));
+// Two players of one agent are told apart by what differs.
+function nameLines() {
+  const same = scene.players.length > 1 && scene.players[0].agent.name === scene.players[1].agent.name;
+  return scene.players.map((card) => (comparesRules() ? nameOfRule(card.rule) : same ? describe(card) : card.agent.name));
+}
+
+function comparesRules() {
+  const [first, second] = chosen.players;
+  const sets = chosen.players.map(({ candidates }) => JSON.stringify(candidates));
+  return Boolean(second) && first.agent === second.agent && sets[0] === sets[1] && first.rule !== second.rule;
+}
 
 // --- what the server says ---
 
@@ -69,11 +82,22 @@ function read(note) {
   if (note.type === "scene") begin(note);
   else if (note.type === "policies") {
     views[note.player]?.policy(note);
-    chosen.players[note.player].candidates = note.candidates;
-    scene.players[note.player].candidates = note.candidates;
+    remember(note.player, { candidates: note.candidates });
+  } else if (note.type === "rule") {
+    views[note.player]?.rule(note);
+    remember(note.player, { rule: note.rule });
   } else if (note.type === "heatmap") heatmap.show(note);
   else if (note.type === "rated") takeRating(note);
   else if (note.type === "error") tell(note.says);
+}
+
+function remember(player, choice) {
+  if (!chosen.players[player]) return; // about a player that is just leaving
+  Object.assign(chosen.players[player], choice);
+  Object.assign(scene.players[player], choice);
+  chart.rename(nameLines());
+  heatmap.rename(nameLines());
+  showComparison();
 }
 
 function show(moment, pictures) {
@@ -82,6 +106,7 @@ function show(moment, pictures) {
   lastSeed = moment.seed;
   transport.seed(moment.seed);
   chosen.seed = moment.seed;
+  document.body.dataset.step = moment.players[0].step;
   moment.players.forEach((player, index) => views[index].show(player, moment, pictures[index]));
   if (moment.players[0].collected) {
     chart.show(moment);
@@ -112,18 +137,21 @@ function setTask(w) {
   heatmap.setTask(w);
 }
 
-function choose(player, candidates) {
-  ask({ type: "candidates", player, candidates });
-}
-
 function showCast() {
   const [first, second] = chosen.players;
   options(find("agent-0"), agents.map(({ name }) => [name, name]), first.agent);
   const environment = agents.find(({ name }) => name === first.agent).environment;
   const partners = agents.filter((agent) => agent.environment === environment).map(({ name }) => [name, name]);
   options(find("agent-1"), partners, second?.agent ?? first.agent);
-  find("versus").hidden = !second;
-  find("compare").setAttribute("aria-pressed", String(Boolean(second)));
+  showComparison();
+}
+
+function showComparison() {
+  const rules = comparesRules(), agents = chosen.players.length > 1 && !rules;
+  find("versus").hidden = !agents;
+  find("compare").setAttribute("aria-pressed", String(agents));
+  find("compare-rules").setAttribute("aria-pressed", String(rules));
+  find("compare-rules").hidden = !COMPARED.every((rule) => scene.players[0].rules.includes(rule));
 }
 
 find("agent-0").onchange = ({ target }) => {
@@ -143,19 +171,30 @@ function partner(name) {
   const [first] = chosen.players;
   if (name !== first.agent) return { agent: name };
   const other = first.candidates === "train" ? "task" : "train";
-  return scene.players[0].choices.includes(other) ? { agent: name, candidates: other } : { agent: name };
+  return { agent: name, rule: first.rule, ...(scene.players[0].choices.includes(other) && { candidates: other }) };
 }
 
 find("compare").onclick = () => {
-  const [first, second] = chosen.players;
+  const comparing = find("compare").getAttribute("aria-pressed") === "true";
+  chosen.players = [comparesRules() ? withoutRule(chosen.players[0]) : chosen.players[0]];
+  const [first] = chosen.players;
   const others = [...find("agent-1").options].map(({ value }) => value).filter((name) => name !== first.agent);
-  chosen.players = second ? [first] : [first, partner(others[0] ?? first.agent)];
+  if (!comparing) chosen.players.push(partner(others[0] ?? first.agent));
   setUp();
 };
 
+// One agent by two rules, in the layout that is on the page; again, and it plays alone by its own rule.
+find("compare-rules").onclick = () => {
+  const alone = withoutRule(chosen.players[0]);
+  chosen.players = comparesRules() ? [alone] : COMPARED.map((rule) => ({ ...alone, rule }));
+  setUp();
+};
+
+const withoutRule = ({ agent, candidates }) => ({ agent, candidates });
+
 find("copy").onclick = async () => {
   const [{ agent }] = scene.players;
-  const code = asPython(agent.load, chosen.task, chosen.players[0].candidates);
+  const code = asPython(agent.load, chosen.task, chosen.players[0].candidates, chosen.players[0].rule);
   try {
     await navigator.clipboard.writeText(code);
     tell("Copied.", "notice");

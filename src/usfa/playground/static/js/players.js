@@ -4,6 +4,7 @@ import { Bars } from "./bars.js";
 import { clamp, element, find, options, plain } from "./dom.js";
 import { MdpGraph } from "./mdp.js";
 import { RoomMap } from "./roommap.js";
+import { hintOfActions, hintOfPolicies, nameOfRule, optionOfRule } from "./rules.js";
 
 const KINDS = { usfa: "USFA", uvfa: "UVFA", "sf-gpi-tables": "SF&GPI, exact" };
 const SETS = {
@@ -11,11 +12,15 @@ const SETS = {
 };
 const OWN = "own";
 
-export const describe = (card) => `${KINDS[card.agent.kind]}${card.agent.kind === "usfa" ? ", " + nameOfSet(card.candidates) : ""}`;
+export const describe = (card) => [
+  KINDS[card.agent.kind],
+  ...(card.agent.kind === "usfa" ? [nameOfSet(card.candidates)] : []),
+  ...(card.rules.length > 1 ? [nameOfRule(card.rule)] : []),
+].join(", ");
 const nameOfSet = (candidates) => (typeof candidates === "string" ? SETS[candidates] : `C = ${candidates.length} own z`);
 
 export class PlayerView {
-  // chosen(candidates) is called when the visitor changes the candidate set; task() is what the sliders say.
+  // chosen.candidates(C) and chosen.rule(name) are called when the visitor changes them; task() is what the sliders say.
   constructor(index, scene, chosen, task) {
     this.index = index;
     this.scene = scene;
@@ -32,7 +37,6 @@ export class PlayerView {
     const { scene, card } = this;
     this.root.setAttribute("aria-label", `Player ${this.index + 1}`);
     this.part(".name").textContent = card.agent.name;
-    this.part(".kind").textContent = KINDS[card.agent.kind];
     this.counts = scene.features.map(countOf);
     this.part(".collected").replaceChildren(...this.counts.map(({ root }) => root));
     const mine = this.index ? "two" : "one";
@@ -51,16 +55,35 @@ export class PlayerView {
     this.part(".features").hidden = !card.explains;
     this.part(".trust").hidden = !card.explains;
     this.part(".unexplained").hidden = card.explains;
-    this.#chooser();
+    this.#ruleChooser();
+    this.#setChooser();
+    this.rule(card);
   }
 
-  #chooser() {
+  #ruleChooser() {
+    const select = this.part(".rule"), { rule, rules } = this.card;
+    const names = rules.includes(rule) ? rules : [rule, ...rules];
+    options(select, names.map((name) => [name, optionOfRule(name)]), rule);
+    select.parentElement.hidden = rules.length < 2;
+    select.onchange = () => this.chosen.rule(select.value);
+  }
+
+  #setChooser() {
     const select = this.part(".candidates");
     const sets = this.card.choices.map((name) => [name, SETS[name]]);
     options(select, this.card.own_candidates ? [...sets, [OWN, "C = own list"]] : sets, OWN);
     select.disabled = sets.length < 2;
-    select.onchange = () => this.chosen(select.value === OWN ? this.policies.z : select.value);
-    this.part(".add").onclick = () => this.chosen([...this.policies.z, this.task()]);
+    select.onchange = () => this.chosen.candidates(select.value === OWN ? this.policies.z : select.value);
+    this.part(".add").onclick = () => this.chosen.candidates([...this.policies.z, this.task()]);
+  }
+
+  // The rule as the server has it.
+  rule({ rule }) {
+    this.card = { ...this.card, rule };
+    this.part(".rule").value = rule;
+    this.part(".kind").textContent = describe(this.card);
+    this.part(".worth").textContent = this.card.explains ? hintOfActions(rule) : "what each action is worth";
+    this.part(".hint").replaceChildren(...hintOfPolicies(rule));
   }
 
   // The candidate set as the server has it.
@@ -75,7 +98,7 @@ export class PlayerView {
     this.part(".own").hidden = !own;
     this.part(".kind").textContent = describe(this.card);
     if (same) return;
-    const remove = own && z.length > 1 ? (index) => this.chosen(this.policies.z.filter((_, other) => other !== index)) : null;
+    const remove = own && z.length > 1 ? (index) => this.chosen.candidates(this.policies.z.filter((_, other) => other !== index)) : null;
     this.values.build(labels, { remove, titles: z.map((entries) => `z = [${entries.join(", ")}]`) });
   }
 
@@ -99,7 +122,7 @@ export class PlayerView {
     });
   }
 
-  #tell({ returned, thought, over, place }) {
+  #tell({ step, improved = 0, returned, thought, over, place }) {
     const ended = this.part(".over");
     ended.hidden = !over || this.scene.kind === "mdp";
     ended.textContent = over ? `Episode over: return ${plain(returned, 1)}` : "";
@@ -107,9 +130,14 @@ export class PlayerView {
     this.part(".action").textContent = action;
     this.part(".picture").setAttribute("aria-label", `View of ${this.card.agent.name}. Next action: ${action || "none"}.`);
     this.graph?.show(place, thought ? thought.action : null);
+    const share = step ? Math.round((100 * improved) / step) : 0;
+    this.part(".share").textContent = step ? `followed ${100 - share} %, improved ${share} %` : "";
     if (!thought) return;
     this.q.show(thought.q, thought.action);
     if (!this.card.explains) return;
+    const does = this.part(".does");
+    does.textContent = `${thought.improved ? "improves on" : "follows"} ${this.values.labels?.[thought.trusted] ?? "?"}`;
+    does.dataset.improves = thought.improved;
     this.values.show(thought.values, thought.trusted);
     this.psi.show(thought.psi, -1);
   }

@@ -3,6 +3,8 @@
 import { colour, sharpened } from "./dom.js";
 
 const KEPT = 400; // points of the way
+const SMALLEST = 19; // pixels for a metre of the agent
+const MARGIN = 8; // pixels around the room, so that an agent at the wall is seen whole
 
 export class RoomMap {
   constructor(canvas, plan, features, mine) {
@@ -28,19 +30,20 @@ export class RoomMap {
   draw() {
     if (!this.place) return;
     const [pen, width, height] = sharpened(this.canvas);
-    const scale = width / this.plan.side;
-    const at = (x, y) => [x * scale, height - y * scale];
+    const scale = (width - 2 * MARGIN) / this.plan.side;
+    const at = (x, y) => [MARGIN + x * scale, height - MARGIN - y * scale];
     pen.clearRect(0, 0, width, height);
-    this.#walls(pen, width, height);
+    this.#walls(pen, at, scale);
     this.#way(pen, at);
     for (const [kind, x, y] of this.place.objects) this.#object(pen, at(x, y), kind, 0.36 * scale);
     this.#agent(pen, at, scale);
   }
 
-  #walls(pen, width, height) {
-    const cell = width / this.plan.walls.length;
+  #walls(pen, at, scale) {
+    const cell = this.plan.side / this.plan.walls.length;
     pen.fillStyle = colour("quiet");
-    this.plan.walls.forEach((row, y) => row.forEach((wall, x) => wall && pen.fillRect(x * cell, height - (y + 1) * cell, cell + 0.5, cell + 0.5)));
+    this.plan.walls.forEach((row, y) => row.forEach((wall, x) => wall
+      && pen.fillRect(...at(x * cell, (y + 1) * cell), cell * scale + 0.5, cell * scale + 0.5)));
   }
 
   #way(pen, at) {
@@ -72,7 +75,7 @@ export class RoomMap {
     pen.fill();
   }
 
-  // A triangle, and the field of view in front of it.
+  // A triangle that is also seen on a small map, and the field of view in front of it.
   #agent(pen, at, scale) {
     const [x, y, heading] = this.place.pose;
     const [px, py] = at(x, y);
@@ -84,12 +87,13 @@ export class RoomMap {
     pen.fill();
     pen.globalAlpha = 1;
     pen.beginPath();
+    const size = Math.max(1, SMALLEST / scale);
     for (const [far, turn] of [[0.5, 0], [0.36, 2.5], [0.15, Math.PI], [0.36, -2.5]])
-      pen.lineTo(...at(x + far * Math.cos(heading + turn), y + far * Math.sin(heading + turn)));
+      pen.lineTo(...at(x + size * far * Math.cos(heading + turn), y + size * far * Math.sin(heading + turn)));
     pen.closePath();
     pen.fill();
     pen.strokeStyle = colour("card");
-    pen.lineWidth = 1.5;
+    pen.lineWidth = size > 1 ? 1 : 1.5;
     pen.stroke();
   }
 }

@@ -93,7 +93,7 @@ function pictureOf(feature) {
   return swatch;
 }
 
-export function asPython(agent, w, candidates) {
+export function asPython(agent, w, candidates, rule) {
   const chosen = typeof candidates === "string" ? JSON.stringify(candidates) : JSON.stringify(candidates).replaceAll(",", ", ");
-  return `import usfa\n\nagent = usfa.load(${JSON.stringify(agent)})\npolicy = agent.policy(task=[${w.join(", ")}], candidates=${chosen})\n`;
+  return `import usfa\n\nagent = usfa.load(${JSON.stringify(agent)})\npolicy = agent.policy(task=[${w.join(", ")}], candidates=${chosen}, rule=${JSON.stringify(rule)})\n`;
 }
