@@ -11,6 +11,7 @@ from usfa.policies import (
     Simplex,
     WithTask,
     candidate_set,
+    distance_from_learned,
     parse_sampler,
     policy_of,
 )
@@ -240,3 +241,94 @@ def test_points_by_their_text():
     assert {tuple(row) for row in z.reshape(-1, 2)} == {(1.0, 0.0), (0.5, 0.5)}
     with pytest.raises(InputError, match="3 entries; expected 2"):
         parse_sampler("points:1,0,0", np.eye(2))
+
+
+# --- distances from what is learned -------------------------------------------------------------------------
+
+
+def distances(sampler, z, tasks=POINTS):
+    return sampler.distance(np.asarray(z, dtype=np.float64), tasks)
+
+
+@pytest.mark.parametrize("sampler", [Gaussian(0.1), OwnTask(), Points(POINTS)])
+def test_distance_to_the_nearest_task_or_point(sampler):
+    z = np.random.default_rng(0).standard_normal((4, 5, 3))
+    found = distances(sampler, z)
+    for index in np.ndindex(4, 5):
+        assert found[index] == pytest.approx(min(np.linalg.norm(z[index] - point) for point in POINTS))
+
+
+def test_points_have_distances_from_themselves_and_not_from_the_tasks():
+    assert distances(Points(np.zeros((1, 3))), [3.0, 4.0, 0.0]) == 5
+    assert distances(OwnTask(), [3.0, 4.0, 0.0], np.array([[3.0, 4.0, 2.0]])) == 2
+
+
+@pytest.mark.parametrize(
+    ("sampler", "z", "distance"),
+    [
+        (Box(-1.0, 3.0), [0, 3, -1], 0),
+        (Box(-1.0, 3.0), [5, 0, 0], 2),
+        (Box(-1.0, 3.0), [6, 0, -5], 5),
+        (Ball(2.0), [0, 2, 0], 0),
+        (Ball(2.0), [0, 3, 4], 3),
+        (Ball(2.0), [0, 0, 0], 0),
+        (Simplex(), [0.2, 0.3, 0.5], 0),
+        (Simplex(), [2, 0, 0], 1),
+        (Simplex(), [0, 0, 0], 3**-0.5),
+        (Simplex(), [1, 1, 1], 2 / 3**0.5),
+        (Simplex(), [-1, -1, -1], 4 / 3**0.5),
+        (WithTask(Simplex()), [1, 1, 1], 0),  # a task
+        (WithTask(Simplex()), [0.2, 0.3, 0.5], 0),  # on the simplex
+        (WithTask(Simplex()), [1, 1, 1.1], 0.1),
+        (WithTask(Simplex()), [2, 0, 0], 1),
+    ],
+)
+def test_distance_from_a_region(sampler, z, distance):
+    assert distances(sampler, z) == pytest.approx(distance, abs=1e-12)
+    np.testing.assert_allclose(distances(sampler, [[z, z]]), [[distance, distance]], atol=1e-12)
+
+
+@pytest.mark.parametrize("features", [2, 3, 4])
+def test_distance_from_the_simplex_is_that_of_its_nearest_point(features):
+    """Against all points of a lattice on the simplex, which are at most a step apart."""
+    steps = {2: 1000, 3: 100, 4: 30}[features]
+    grid = np.stack(np.meshgrid(*[np.arange(steps + 1)] * (features - 1), indexing="ij"), axis=-1).reshape(
+        -1, features - 1
+    )
+    grid = grid[grid.sum(axis=1) <= steps]
+    lattice = np.column_stack([grid, steps - grid.sum(axis=1)]) / steps
+    z = 1.5 * np.random.default_rng(features).standard_normal((50, features))
+    nearest = np.linalg.norm(z[:, None] - lattice, axis=-1).min(axis=1)
+    found = distances(Simplex(), z)
+    assert (found <= nearest + 1e-12).all()
+    assert (found >= nearest - features**0.5 / steps).all()
+
+
+@of_every_kind
+def test_what_is_drawn_has_no_distance(sampler):
+    z = draw(sampler, POINTS, 6)
+    found = distances(sampler, z)
+    assert found.shape == (4, 6)
+    if sampler != Gaussian(0.1):  # it has no edge
+        np.testing.assert_allclose(found, 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("acted_on", ["resampled", "fixed"])
+@pytest.mark.parametrize("sampler", [Gaussian(0.1), Simplex(), WithTask(OwnTask())])
+def test_learned_policies_are_those_of_d_z_where_the_tasks_of_m_were_acted_on(sampler, acted_on):
+    z = np.array([[2.0, 0.0, 0.0], [1.0, 1.0, 1.0]])
+    found = distance_from_learned(z, sampler, POINTS, acted_on)
+    assert np.array_equal(found, distances(sampler, z))
+
+
+@pytest.mark.parametrize("sampler", [Gaussian(0.1), OwnTask(), WithTask(OwnTask())])
+def test_policies_around_the_task_are_learned_wherever_tasks_were_acted_on(sampler):
+    z = np.array([[0.5, 0.5, 0.0], [2.0, 0.0, 0.0]])
+    found = distance_from_learned(z, sampler, POINTS, "simplex")
+    np.testing.assert_allclose(found, [0, 1], atol=1e-12)
+
+
+@pytest.mark.parametrize("sampler", [Box(0.0, 1.0), WithTask(Box(0.0, 1.0))])
+def test_policies_from_elsewhere_are_learned_whatever_was_acted_on(sampler):
+    z = np.array([[0.5, 0.5, 0.0], [2.0, 0.0, 0.0]])
+    np.testing.assert_allclose(distance_from_learned(z, sampler, POINTS, "simplex"), [0, 1])

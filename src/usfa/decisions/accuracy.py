@@ -68,10 +68,10 @@ class Accuracy:
     stake in vain. Linear in between; distances grow, and shares do not fall."""
 
     def __post_init__(self) -> None:
-        distances, shares = np.array(self.optimism, dtype=np.float64).reshape(-1, 2).T
-        if not self.step_error or not _are_shares(self.step_error):
+        pairs = np.array(self.optimism, dtype=np.float64).reshape(-1, 2)
+        if not self.step_error or not _are_from_zero(self.step_error):
             raise InputError(f"step_error is {self.step_error}; expected a number from 0 for each feature.")
-        if not self.optimism or not _are_shares(shares) or not (np.diff(distances) > 0).all():
+        if not self.optimism or not _are_from_zero(pairs) or not (np.diff(pairs[:, 0]) > 0).all():
             raise InputError(f"optimism is {self.optimism}; expected pairs of a growing distance and a share from 0.")
 
     def of(self, z: Array, distance: Array) -> CandidateSet[Array]:
@@ -81,7 +81,7 @@ class Accuracy:
         return CandidateSet(z, step_error.copy(), np.interp(distance, distances, shares))
 
 
-def _are_shares(values: Array | tuple[float, ...]) -> bool:
+def _are_from_zero(values: Array | tuple[float, ...]) -> bool:
     return bool((np.isfinite(values) & (np.array(values) >= 0)).all())
 
 

@@ -1,0 +1,270 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from usfa.decisions import (
+    DEFAULT_RULE,
+    PAPER_RULE,
+    RULES,
+    Cautious,
+    Decision,
+    Follow,
+    Gpi,
+    Rule,
+    Situation,
+    parse_rule,
+    rule_name,
+)
+from usfa.errors import InputError
+from usfa.functional import choose
+
+B, N, A, D = 40, 3, 4, 3
+
+
+class FixedMargin:
+    """The example of docs/decision-rules.md."""
+
+    name = "fixed margin"
+
+    def decide(self, situation):
+        psi, w, z, legal, *_ = situation
+        return Decision(*choose(psi, w, z, legal, margin=0.05))
+
+
+class Unnamed:
+    def decide(self, situation):
+        raise NotImplementedError
+
+
+# --- names --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("gpi", Gpi()),
+        ("follow", Follow()),
+        ("cautious", Cautious()),
+        ("cautious:1", Cautious()),
+        ("cautious:0.5", Cautious(0.5)),
+        ("cautious:0", Cautious(0)),
+    ],
+)
+def test_rules_are_read(text, rule):
+    assert parse_rule(text) == rule
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_every_listed_rule_is_read_and_keeps_its_name(name):
+    assert isinstance(parse_rule(name), Rule)
+    assert rule_name(name) == rule_name(parse_rule(name)) == name
+
+
+def test_defaults_are_listed():
+    assert {DEFAULT_RULE, PAPER_RULE} <= RULES.keys()
+
+
+@pytest.mark.parametrize("rule", [FixedMargin(), Unnamed(), Cautious(3.0)])
+def test_objects_with_decide_stay(rule):
+    assert parse_rule(rule) is rule
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("gppi", r"Unknown rule 'gppi': did you mean 'gpi'\?"),
+        ("cautios", r"Unknown rule 'cautios': did you mean 'cautious'\?"),
+        ("x", r"Unknown rule 'x': known are cautious, follow, gpi\."),
+        ("", r"Unknown rule '': known are"),
+        ("gpi:3", r"The rule is 'gpi:3'; expected 'gpi', which has no setting\."),
+        ("follow:", r"The rule is 'follow:'; expected 'follow', which has no setting\."),
+        ("cautious:abc", r"The rule is 'cautious:abc'; expected a number from 0 after the colon, such as 0\.5\."),
+        ("cautious:nan", r"The rule is 'cautious:nan'; expected a number from 0"),
+        ("cautious:inf", r"The rule is 'cautious:inf'; expected a number from 0"),
+        ("cautious:-1", r"The rule is 'cautious:-1'; expected a number from 0"),
+        ("cautious:", r"The rule is 'cautious:'; expected a number from 0"),
+        ("single", r"The rule 'single' is chosen in hindsight: it can be evaluated, but nothing acts by it\."),
+        (3, r"The rule is 3; expected a name \(cautious, gpi, follow\) or an object with decide\(\)\."),
+        (None, r"The rule is None; expected a name"),
+    ],
+)
+def test_bad_rules_are_refused(text, sentence):
+    with pytest.raises(InputError, match=f"^{sentence}"):
+        parse_rule(text)
+
+
+@pytest.mark.parametrize("caution", [-0.1, math.nan, math.inf])
+def test_caution_is_a_number_from_0(caution):
+    with pytest.raises(InputError, match=rf"^The caution is {caution}; expected a number from 0"):
+        Cautious(caution)
+
+
+@pytest.mark.parametrize(
+    ("rule", "name"),
+    [
+        ("single", "single"),
+        ("cautious:1.0", "cautious"),
+        ("cautious:0.50", "cautious:0.5"),
+        (Cautious(2.0), "cautious:2"),
+        (FixedMargin(), "fixed margin"),
+        (Unnamed(), "Unnamed"),
+    ],
+)
+def test_tables_call_rules_by_name(rule, name):
+    assert rule_name(rule) == name
+
+
+def test_unknown_rules_have_no_name():
+    with pytest.raises(InputError, match=r"^Unknown rule 'folow': did you mean 'follow'"):
+        rule_name("folow")
+
+
+# --- decisions, against the formulas in plain loops ---------------------------------------------------------
+
+
+def random_situation(seed=0, optimism=0.3):
+    """B states, a part of them with a task that no policy in C serves; float64, so that rounding decides nothing."""
+    rng = np.random.default_rng(seed)
+    psi, w = rng.exponential(size=(B, N, A, D)), rng.standard_normal((B, D))
+    z = rng.standard_normal((B, N, D))
+    against = np.sign(np.einsum("bnd,bd->bn", z, w))[: B // 4, :, None]
+    z[: B // 4] *= -against
+    legal = rng.random((B, A)) < 0.7
+    legal[:, 1] = True
+    tensors = psi, w, z, legal, 0.2 * rng.random((B, D)), optimism * rng.random((B, N))
+    return Situation(*map(torch.from_numpy, tensors))
+
+
+def literal_cautious(situation, b, caution, margins=True):
+    """Action, policy and improved in state b, from the formulas of docs/decision-rules.md."""
+    psi, w, z, legal, step_error, optimism = (x[b].numpy() for x in situation[:6])
+    actions = np.flatnonzero(legal)
+    own = [max(actions, key=lambda a, n=n: psi[n, a] @ z[n]) for n in range(N)]
+    doubt, margin = np.zeros(N), np.zeros(N)
+    for n in range(N):
+        c = (w @ z[n]) / (z[n] @ z[n])
+        for i in range(D):
+            size = abs(psi[n, own[n], i])
+            doubt[n] += caution * optimism[n] * size * abs(w[i])
+            margin[n] += 2 * caution * step_error[i] * size * abs(w[i] - c * z[n, i])
+    if not any(z[n] @ w > 0 for n in range(N)):
+        margin[:] = 0
+    if not margins:
+        margin[:] = np.inf
+    worth = [psi[n, own[n]] @ w - doubt[n] for n in range(N)]
+    promise = {(a, n): psi[n, a] @ w - doubt[n] - margin[n] for a in actions for n in range(N)}
+    action, policy = max(promise, key=promise.get)
+    if promise[action, policy] < max(worth):
+        policy = int(np.argmax(worth))
+        action = own[policy]
+    return action, policy, action != own[policy]
+
+
+def decided(decision, b):
+    return decision.action[b].item(), decision.policy[b].item(), decision.improved[b].item()
+
+
+@pytest.mark.parametrize("caution", [0.0, 0.5, 1.0, 4.0])
+def test_cautious_is_the_literal_formula(caution):
+    for seed in range(5):
+        situation = random_situation(seed)
+        decision = Cautious(caution).decide(situation)
+        for b in range(B):
+            assert decided(decision, b) == literal_cautious(situation, b, caution)
+
+
+def test_follow_is_the_literal_formula():
+    situation = random_situation()
+    decision = Follow().decide(situation)
+    for b in range(B):
+        assert decided(decision, b) == literal_cautious(situation, b, caution=1.0, margins=False)
+    assert not decision.improved.any()
+
+
+def test_gpi_is_the_literal_formula():
+    situation = random_situation()
+    decision = Gpi().decide(situation)
+    for b in range(B):
+        assert decided(decision, b) == literal_cautious(situation, b, caution=0.0)
+    assert decision.improved.any()
+    assert not decision.improved.all()
+
+
+@pytest.mark.parametrize("rule", [Gpi(), Follow(), Cautious()], ids=rule_name)
+def test_shown_values_are_the_best_of_c_and_illegal_actions_are_never_taken(rule):
+    situation = random_situation(optimism=0.0)
+    decision = rule.decide(situation)
+    q = torch.einsum("bnad,bd->bna", situation.psi, situation.w).amax(dim=1)
+    torch.testing.assert_close(decision.q, q.masked_fill(~situation.legal, -torch.inf))
+    assert situation.legal.take_along_dim(decision.action[:, None], dim=1).all()
+    assert decision.action.dtype == decision.policy.dtype == torch.int64
+    assert decision.state == ()
+
+
+def test_doubts_are_subtracted_from_the_shown_values():
+    situation = random_situation()
+    doubtless = Cautious(0.0).decide(situation).q
+    assert (Cautious().decide(situation).q < doubtless)[situation.legal].all()
+
+
+def assert_same(found, expected, rows=slice(None)):
+    for one, other in zip(found[:4], expected[:4], strict=True):
+        assert torch.equal(one[rows], other[rows])
+
+
+def test_no_caution_and_an_exact_psi_are_eq_3():
+    situation = random_situation()
+    assert_same(Cautious(0.0).decide(situation), Gpi().decide(situation))
+    exact = situation._replace(step_error=0 * situation.step_error, optimism=0 * situation.optimism)
+    assert_same(Cautious(3.0).decide(exact), Gpi().decide(exact))
+
+
+def test_tasks_that_no_policy_serves_are_eq_3_with_doubts():
+    situation = random_situation()
+    serves = (torch.einsum("bnd,bd->bn", situation.z, situation.w) > 0).any(dim=1)
+    assert serves.sum().item() not in (0, B)
+    cautious = Cautious().decide(situation)
+    assert_same(cautious, Cautious().decide(situation._replace(step_error=0 * situation.step_error)), ~serves)
+    believed = situation._replace(optimism=0 * situation.optimism)
+    assert_same(Cautious(1e6).decide(believed), Gpi().decide(believed), ~serves)
+    assert not torch.equal(Cautious(1e6).decide(believed).action[serves], Gpi().decide(believed).action[serves])
+
+
+def test_growing_caution_improves_less_and_ends_in_following():
+    situation = random_situation(optimism=0.0)
+    serves = (torch.einsum("bnd,bd->bn", situation.z, situation.w) > 0).any(dim=1)
+    improved = [Cautious(caution).decide(situation).improved[serves] for caution in (0, 0.5, 1, 2, 4, 1e6)]
+    counts = [int(steps.sum()) for steps in improved]
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] > counts[2] > counts[-1] == 0
+    assert_same(Cautious(1e6).decide(situation), Follow().decide(situation), serves)
+
+
+def test_optimism_takes_trust_from_a_policy():
+    """Two policies of one action each: the second promises more, in vain by half of what is at stake."""
+    psi = torch.tensor([[[[1.0, 0.0]], [[1.0, 0.5]]]])  # [B=1, N=2, A=1, D=2]
+    w, z, legal = torch.ones(1, 2), torch.eye(2)[None], torch.ones(1, 1, dtype=torch.bool)
+    situation = Situation(psi, w, z, legal, torch.zeros(1, 2), torch.tensor([[0.0, 0.5]]))
+    assert [rule.decide(situation).policy.item() for rule in (Gpi(), Cautious(0.5), Cautious(), Follow())] == [
+        1,
+        1,
+        0,
+        0,
+    ]
+
+
+def test_own_rules_decide():
+    situation = random_situation()
+    found = parse_rule(FixedMargin()).decide(situation)
+    assert_same(found, choose(*situation[:4], margin=0.05))
+
+
+@pytest.mark.parametrize("rule", [Gpi(), Follow(), Cautious()], ids=rule_name)
+def test_rules_can_be_batched_over_runs(rule):
+    runs = [random_situation(seed)[:6] for seed in range(3)]
+    stacked = [torch.stack(values) for values in zip(*runs, strict=True)]
+    batched = torch.vmap(lambda *tensors: tuple(rule.decide(Situation(*tensors)))[:4])(*stacked)
+    for run, tensors in enumerate(runs):
+        assert_same([values[run] for values in batched], rule.decide(Situation(*tensors)))
