@@ -93,8 +93,9 @@ class Follow:
 
     def decide(self, situation: Situation) -> Decision:
         psi, w, z, legal, _, optimism, _ = situation
-        own_psi = take_actions(psi, policy_actions(psi, z, legal))
-        return Decision(*choose(psi, w, z, legal, optimism * stake(own_psi, w), math.inf))
+        own = policy_actions(psi, z, legal)
+        doubt = optimism * stake(take_actions(psi, own), w)
+        return Decision(*choose(psi, w, z, legal, doubt, math.inf, own))
 
 
 @dataclass(frozen=True)
@@ -119,12 +120,13 @@ class Cautious:
 
     def decide(self, situation: Situation) -> Decision:
         psi, w, z, legal, step_error, optimism, _ = situation
-        own_psi = take_actions(psi, policy_actions(psi, z, legal))
+        own = policy_actions(psi, z, legal)
+        own_psi = take_actions(psi, own)
         doubt = self.caution * optimism * stake(own_psi, w)
         margin = 2 * self.caution * across_error(own_psi, w, z, step_error)
         # Where no policy in C wants anything of what w wants, none is worth following: Eq. 3.
         serves = (torch.einsum("bnd,bd->bn", z, w) > 0).any(dim=-1, keepdim=True)
-        return Decision(*choose(psi, w, z, legal, doubt, margin * serves))
+        return Decision(*choose(psi, w, z, legal, doubt, margin * serves, own))
 
 
 RULES: dict[str, str] = {

@@ -18,6 +18,7 @@ from PIL import Image
 from rich.console import Console
 
 from usfa.agents import Policy, TrainedAgent
+from usfa.decisions import rule_name
 from usfa.environments import Environment, feature_count, make
 from usfa.environments.batch import failing_in
 from usfa.environments.room import OBJECTS, RoomRules
@@ -28,7 +29,7 @@ from usfa.experiments.library import load
 from usfa.figures.room import MapOfRoom, Pixels, compose, contact_sheet
 from usfa.files import require_free, write_atomically
 from usfa.progress import progress_bar
-from usfa.tasks import parse_task
+from usfa.tasks import format_task, parse_task
 
 __all__ = ["Watch", "watch"]
 
@@ -94,6 +95,7 @@ class _Scene(Protocol):
 
     names: tuple[str, ...]  # of the features
     over: bool  # the episode has ended
+    policy: Policy | None  # of the agent, if there is one
 
     def step(self) -> NDArray[np.float64]:
         """Let the policy act once; returns φ."""
@@ -142,10 +144,19 @@ def _frames(environment: str, request: Watch) -> Iterator[Pixels]:
         collected += scene.step()
         view, plan = scene.look(request.size)
         counts = "   ".join(f"{name} {count:g}" for name, count in zip(scene.names, collected, strict=True))
-        status = f"{request.actor}   {number + 1} steps   return {collected @ w:.1f}   collected  {counts}"
-        yield compose(view, plan, [task, status], request.size)
+        status = f"{request.actor}   {number + 1} steps   return {collected @ w:.1f}"
+        if scene.policy is not None:
+            status += f"   {_decided(scene.policy)}"
+        yield compose(view, plan, [task, status, f"collected  {counts}"], request.size)
         if scene.over:
             return
+
+
+def _decided(policy: Policy) -> str:
+    """Whom the rule trusted, in words."""
+    assert policy.decision is not None
+    trusted = format_task(policy.z[int(policy.decision.policy)].round(2))
+    return f"{rule_name(policy.rule)}   {'improves on' if policy.decision.improved else 'follows'} {trusted}"
 
 
 def _scene(environment: str, request: Watch) -> tuple[_Scene, NDArray[np.float64]]:
@@ -212,6 +223,7 @@ class _RoomScene:
         from usfa.environments.room.batch import RoomBatch
         from usfa.environments.room.oracle import Greedy, Oracle, StatePolicy, random_policy
 
+        self.policy = policy
         self._walls = wall_cells(rules)
         self._batch = RoomBatch(1, rules, seeds=[request.seed], **camera)
         self.names = tuple(kind.name for kind in OBJECTS[: rules.types])
@@ -258,18 +270,18 @@ class _EnvironmentScene:
         self._env = env
         self.names = tuple(getattr(env.unwrapped, "object_names", [f"φ{index + 1}" for index in range(len(w))]))
         self._rng = np.random.default_rng(request.seed)
-        self._policy = policy
+        self.policy = policy
         with failing_in("reset", env):
             self._observation, self._info = env.reset(seed=request.seed)
 
     def step(self) -> NDArray[np.float64]:
         legal = self._info.get("action_mask")
-        if self._policy is None:
+        if self.policy is None:
             assert isinstance(self._env.action_space, gym.spaces.Discrete)
             actions = np.arange(self._env.action_space.n) if legal is None else np.flatnonzero(legal)
             action = int(self._rng.choice(actions))
         else:
-            action = self._policy(self._observation, legal)
+            action = self.policy(self._observation, legal)
         with failing_in("step", self._env):
             self._observation, phi, terminated, truncated, self._info = self._env.step(action)
         self.over = terminated or truncated

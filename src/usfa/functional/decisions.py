@@ -28,6 +28,7 @@ def choose(
     legal: Tensor | None = None,
     doubt: Tensor | float = 0.0,
     margin: Tensor | float = 0.0,
+    own: Tensor | None = None,
 ) -> Choice:
     """Follow the policy that is worth most on w, unless an action promises more than that by a margin.
 
@@ -42,9 +43,10 @@ def choose(
         legal: [..., A] or None.
         doubt: [..., N], subtracted from the value of each policy.
         margin: [..., N], what an improving step by each policy must promise beyond following.
+        own: [..., N], π_z(s), for callers who have it already.
     """
     q = mask_illegal(q_values(psi, w), None if legal is None else legal[..., None, :])  # [..., N, A]
-    own = policy_actions(psi, z, legal)  # [..., N]
+    own = policy_actions(psi, z, legal) if own is None else own  # [..., N]
     doubted = q - _per_policy(doubt, q)
     following = _take(doubted, own).squeeze(-1)  # [..., N]
     improving = doubted - _per_policy(margin, q)
@@ -82,7 +84,7 @@ def across_error(psi: Tensor, w: Tensor, z: Tensor, relative: Tensor) -> Tensor:
     """
     along = torch.einsum("...nd,...d->...n", z, w) / z.square().sum(dim=-1).clamp(min=1e-12)
     rest = (w[..., None, :] - along[..., None] * z).abs()
-    return torch.einsum("...nd,...nd,...d->...n", psi.abs(), rest, relative)
+    return torch.einsum("...nd,...d->...n", psi.abs() * rest, relative)
 
 
 def _per_policy(value: Tensor | float, q: Tensor) -> Tensor:
