@@ -89,6 +89,21 @@ def test_choices_without_a_mask_allow_everything():
         assert torch.equal(found, expected)
 
 
+def test_own_actions_may_be_given():
+    given = random_inputs(0)
+    own = policy_actions(given.psi, given.z, given.legal)
+    for found, expected in zip(choose(*given, own), choose(*given), strict=True):
+        assert torch.equal(found, expected)
+    other = (own + 1) % A
+    assert torch.equal(choose(given.psi, given.w, given.z, None, 0.0, torch.inf, other).action, followed(given, other))
+
+
+def followed(given, own):
+    """The action of the policy that is worth most on w, without doubts."""
+    worth = torch.einsum("...nd,...d->...n", take_actions(given.psi, own), given.w)
+    return own.take_along_dim(worth.argmax(dim=-1, keepdim=True), dim=-1)[..., 0]
+
+
 def test_a_batch_is_each_of_its_parts():
     given = random_inputs(1)
     batch = choose(*given)
