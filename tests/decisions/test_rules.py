@@ -88,6 +88,7 @@ def test_objects_with_decide_stay(rule):
         ("single", r"The rule 'single' is chosen in hindsight: it can be evaluated, but nothing acts by it\."),
         (3, r"The rule is 3; expected a name \(cautious, gpi, follow\) or an object with decide\(\)\."),
         (None, r"The rule is None; expected a name"),
+        (Gpi, r"The rule is <class '.*Gpi'>; expected a name"),  # not an object yet
     ],
 )
 def test_bad_rules_are_refused(text, sentence):

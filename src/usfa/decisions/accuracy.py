@@ -65,7 +65,7 @@ class Accuracy:
     ψ_i(s,a,z)| over the mean |ψ_i|, along policies that do not care about feature i."""
     optimism: tuple[tuple[float, float], ...]
     """(distance, share): policies up to this distance from the learned ones promise up to this share of what is at
-    stake in vain. Linear in between; distances grow, and shares do not fall."""
+    stake in vain. Linear in between, and as far as the last one beyond it."""
 
     def __post_init__(self) -> None:
         pairs = np.array(self.optimism, dtype=np.float64).reshape(-1, 2)

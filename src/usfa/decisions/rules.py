@@ -145,7 +145,7 @@ SINGLE = "single"
 def parse_rule(rule: str | Rule) -> Rule:
     """A rule from its name ("gpi", "follow", "cautious", "cautious:0.5"); objects with a method `decide` stay."""
     if not isinstance(rule, str):
-        if not isinstance(rule, Rule):
+        if isinstance(rule, type) or not isinstance(rule, Rule):
             raise InputError(f"The rule is {rule!r}; expected a name ({', '.join(RULES)}) or an object with decide().")
         return rule
     name, colon, argument = rule.partition(":")
