@@ -1,4 +1,5 @@
 import json
+import math
 import os
 import re
 import shutil
@@ -11,11 +12,16 @@ import pandas as pd
 import pytest
 from websockets.sync.client import connect
 
+from fake_agents import untrained
+from usfa.agents import save_agent
 from usfa.cli import main
 from usfa.cli.train import Train
+from usfa.decisions import RULES
 from usfa.environments import ENVIRONMENTS
-from usfa.experiments import PRESETS, SHIPPED_AGENTS, preset
-from usfa.tasks import SPREAD_SETS, TASK_SETS
+from usfa.evaluation import evaluate
+from usfa.experiments import PRESETS, SHIPPED_AGENTS, load, preset
+from usfa.networks import stack_runs
+from usfa.tasks import SPREAD_SETS, TASK_SETS, format_task, task_set
 from usfa.version import __version__
 
 SMALL = ["--seeds", "0", "1", "--learner.budget", "10", "--learner.reuse", "1", "--evaluation.snapshots", "2"]
@@ -110,6 +116,8 @@ def test_list_names_everything(capsys, monkeypatch):
     kinds = ["train+task", "sample:N", "minecart-v0", "module:Class"]
     for name in [*PRESETS, *ENVIRONMENTS, *TASK_SETS, *SPREAD_SETS, *SHIPPED_AGENTS, *kinds]:
         assert name in out
+    rules = out[out.index("decision rules (--rule)") :].splitlines()[2:5]
+    assert [line.rstrip().split(maxsplit=1) for line in rules] == [[name, about] for name, about in RULES.items()]
 
 
 # --- commands that work ---
@@ -120,21 +128,78 @@ def test_evaluate_a_shipped_agent_on_negative_tasks(capsys, monkeypatch):
     assert main(["evaluate", "trip", "--task", "-1,0.5", "1-1", "--candidates", "task", "1,0;-0.5,0.5"]) == 0
     out = capsys.readouterr().out
     rows = [line.split() for line in out.splitlines() if line.startswith(("task ", "1,0;"))]
-    assert [row[:2] for row in rows] == [
-        ["task", "-1,0.5"],
-        ["1,0;-0.5,0.5", "-1,0.5"],
-        ["task", "1-1"],
-        ["1,0;-0.5,0.5", "1-1"],
+    assert [row[:3] for row in rows] == [
+        ["task", "cautious", "-1,0.5"],
+        ["1,0;-0.5,0.5", "cautious", "-1,0.5"],
+        ["1,0;-0.5,0.5", "single", "-1,0.5"],  # the best of several
+        ["task", "cautious", "1-1"],
+        ["1,0;-0.5,0.5", "cautious", "1-1"],
+        ["1,0;-0.5,0.5", "single", "1-1"],
     ]
-    assert all(float(row[2]) <= float(row[3]) for row in rows)
+    assert all(float(row[3]) <= float(row[4]) for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("words", "rules"),
+    [
+        (["--rule", "gpi"], ["gpi"]),
+        (["--rule", "follow", "single", "cautious:0.5"], ["follow", "single", "cautious:0.5"]),
+        (["--candidates", "task", "--rule", "single", "gpi"], ["single", "gpi"]),
+        (["--candidates", "task"], ["cautious"]),
+        (["--candidates", "sample:1"], ["cautious"]),
+        (["--candidates", "1,0"], ["cautious"]),
+        (["--candidates", "sample:2"], ["cautious", "single"]),
+        ([], ["cautious", "single"]),
+    ],
+)
+def test_evaluate_by_rules(capsys, tmp_path, words, rules):
+    """As the function does; by default with the best single policy beside the agent's rule, if there are several."""
+    assert main(["evaluate", "trip", "--task", "0.3,0.9", *words, "--csv"]) == 0
+    (tmp_path / "table.csv").write_text(capsys.readouterr().out)
+    table = pd.read_csv(tmp_path / "table.csv")
+    assert table.rule.tolist() == rules
+    candidates = words[1] if "--candidates" in words else None
+    expected = evaluate(load("trip"), "0.3,0.9", candidates, rules)
+    assert table.candidates.tolist() == expected.candidates.tolist()
+    assert table.score.tolist() == pytest.approx(expected.score.tolist(), abs=1e-12)
+
+
+def test_evaluate_a_uvfa_by_its_one_rule(capsys, desk):
+    save_agent(desk / "agent", (agent := untrained("uvfa")).file, stack_runs([agent.parameters]))
+    assert main(["evaluate", "agent", "--task", "0.3,0.9", "--csv"]) == 0
+    assert [line.split(",")[:2] for line in capsys.readouterr().out.splitlines()[1:]] == [["task", "gpi"]]
+
+
+def test_evaluate_the_room_tells_of_tasks_with_dislikes(capsys, monkeypatch):
+    """They have a row of their own, for every rule, under the row of their set."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def played(agent, task, candidates, rules, **_):
+        names = [format_task(w) for w in task_set(task)]
+        rows = [(candidates, rule, name, 10.0, 0.0, math.nan, math.nan) for rule in rules for name in names]
+        return pd.DataFrame(rows, columns=["candidates", "rule", "task", "score", "std", "optimal", "gap"])
+
+    monkeypatch.setattr("usfa.cli.evaluate.evaluate", played)
+    assert main(["evaluate", "room", "--task", "room-hard", "--rule", "gpi", "follow"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("train ")]
+    assert [row[1:3] for row in rows[:16]] == [
+        [rule, format_task(w)] for rule in ("gpi", "follow") for w in task_set("room-hard")
+    ]
+    assert [" ".join(row[1:]).split(" 10.0")[0] for row in rows[16:]] == [
+        "gpi room-hard",
+        "follow room-hard",
+        "gpi room-hard, with dislikes",
+        "follow room-hard, with dislikes",
+    ]
 
 
 def test_evaluate_prints_csv(capsys, tiny_run, tmp_path):
     assert main(["evaluate", str(tiny_run.path), "--task", "trip-train", "--seed", "1", "--csv"]) == 0
     (tmp_path / "table.csv").write_text(capsys.readouterr().out)
     table = pd.read_csv(tmp_path / "table.csv", dtype={"task": str})
-    assert list(table.columns) == ["candidates", "task", "score", "std", "optimal", "gap"]
-    assert table.task.tolist() == ["10", "01"]
+    assert list(table.columns) == ["candidates", "rule", "task", "score", "std", "optimal", "gap"]
+    assert table.task.tolist() == ["10", "01"] * 2
+    assert table.rule.tolist() == ["cautious"] * 2 + ["single"] * 2
     assert table.candidates.unique().tolist() == ["train+task"]
 
 
@@ -299,6 +364,13 @@ def test_check_what_is_not_there(own, desk, capsys, words, sentence):
         (["evaluate", "trip", "--task", "1,0", "--candidates", ""], "Unknown candidate set ''"),
         (["evaluate", "trip", "--task", "1,0", "--candidates", "sample:0"], "needs a size from 1"),
         (["evaluate", "trip", "--task", "1,0", "--candidates", "1,0,0"], "has 3 entries; expected 2"),
+        (["evaluate", "trip", "--task", "1,0", "--rule", "gpy"], "Unknown rule 'gpy': did you mean 'gpi'?"),
+        (["evaluate", "trip", "--task", "1,0", "--rule", "gpi", ""], "Unknown rule ''"),
+        (
+            ["evaluate", "trip", "--task", "1,0", "--rule", "cautious:abc"],
+            "The rule is 'cautious:abc'; expected a number",
+        ),
+        (["evaluate", "trip", "--task", "1,0", "--rule", "follow:2"], "expected 'follow', which has no setting."),
         (["evaluate", "trip", "--task", "1,0", "--seed", "7"], "has no seed 7; expected one of [0]"),
         (["evaluate", "trip", "--task", "1,0", "--episodes", "0"], "episodes is 0"),
         (["evaluate", "trip", "--task", "1,0", "--epsilon", "1.5"], "epsilon 1.5"),
@@ -346,6 +418,8 @@ def test_bad_input_is_one_sentence(desk, capsys, words, sentence):
         (["train", "trip-usfa", *SMALL, "--evaluation.candidates", "trian"], "did you mean 'train'?"),
         (["train", "trip-usfa", *SMALL, "--evaluation.tasks", "1,0,0"], "has 3 entries; expected 2"),
         (["train", "trip-uvfa", *SMALL, "--evaluation.candidates", "train"], "A UVFA has no candidate set but 'task'"),
+        (["train", "trip-usfa", *SMALL, "--evaluation.rules", "gpy"], "Unknown rule 'gpy': did you mean 'gpi'?"),
+        (["train", "trip-usfa", *SMALL, "--evaluation.final-rules", "gpi"], "expected each once"),
         (["train", "trip-usfa", *SMALL, "--evaluation.epsilon", "2"], "epsilon"),
         (["train", "trip-usfa", *SMALL, "--evaluation.episodes", "0"], "episodes"),
     ],

@@ -45,6 +45,18 @@ def test_a_shipped_agent_on_a_hundred_preferences(desk, capsys):
     assert volume[-5:] == ["0.9", "0,-50", "100", "×", "1"]
 
 
+@pytest.mark.parametrize("rule", ["gpi", "cautious:2", "follow"])
+def test_a_rule_can_be_chosen(desk, capsys, rule):
+    words = (
+        f"front trip --candidates sample:5 --rule {rule} --preferences simplex:20 --episodes 1 --known none --out out"
+    )
+    assert main(words.split()) == 0
+    front = pd.read_csv(desk / "out" / "front.csv")
+    assert front.rule.unique().tolist() == [rule]
+    expected = front_of(load("trip"), "simplex:20", "sample:5", rule, episodes=1)
+    pd.testing.assert_frame_equal(front, expected)
+
+
 def test_the_same_command_gives_the_same_files(desk, capsys):
     for out in ("one", "two"):
         words = f"front trip --candidates sample:3 --epsilon 0.3 --rng 7 --preferences simplex:20 --out {out}"
@@ -123,6 +135,9 @@ def test_help_shows_examples(desk, capsys):
         (["trip", "--preferences", "simplex:10,3"], "has 3 entries; expected 2"),
         (["trip", "--preferences", "1,nan"], "holds NaN or infinity"),
         (["trip", "--candidates", "trian"], "did you mean 'train'?"),
+        (["trip", "--rule", "gpy"], "Unknown rule 'gpy': did you mean 'gpi'?"),
+        (["trip", "--rule", "cautious:"], "The rule is 'cautious:'; expected a number from 0 after the colon"),
+        (["trip", "--rule", "single"], "The rule 'single' is chosen in hindsight"),
         (["trip", "--gamma", "0"], "gamma is 0.0; expected a number above 0, at most 1."),
         (["trip", "--reference", "0"], "The reference point '0' cannot be used; expected 2 numbers, one per feature."),
         (["trip", "--reference", "0,x"], "The reference point '0,x' cannot be used"),

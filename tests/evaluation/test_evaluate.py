@@ -1,6 +1,7 @@
 import io
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from rich.console import Console
@@ -8,8 +9,11 @@ from rich.console import Console
 import usfa
 from fake_agents import untrained
 from usfa.agents import AgentFile, AgentSpec, TrainedAgent
+from usfa.decisions import Decision, Follow, Gpi
 from usfa.environments import ObservationSpec, trip_mdp
 from usfa.errors import InputError
+from usfa.evaluation import Scores
+from usfa.evaluation.scoring import _best_in_hindsight
 from usfa.functional import optimal_return
 from usfa.tasks import parse_task
 
@@ -78,7 +82,9 @@ def test_episodes_agree_with_exact_scores(agent):
 def test_episodes_show_how_far_they_are(agent):
     console = Console(file=io.StringIO(), force_terminal=True, width=120)
     usfa.evaluate(agent, "1,0", "task", exact=False, episodes=3, epsilon=0.5, console=console)
-    assert "C = task: 3 episodes" in console.file.getvalue()
+    assert "C = task, cautious: 3 episodes" in console.file.getvalue()
+    usfa.evaluate(agent, "1,0", "train+task", "single", exact=False, episodes=3, epsilon=0.5, console=console)
+    assert "C = train+task, single: 9 episodes" in console.file.getvalue()  # three for each policy alone
 
 
 def test_exploration_in_episodes_has_a_spread_and_repeats(agent):
@@ -128,6 +134,13 @@ def test_environments_without_features_are_refused():
         ({"candidates": np.zeros((0, 2))}, r"^The candidate set is empty"),
         ({"candidates": ["task", "sample:x"]}, r"needs a size from 1 to 10000"),
         ({"candidates": np.eye(3)}, r"^The candidates have shape \(3, 3\); expected \[N, 2\]"),
+        ({"rules": "gpy"}, r"^Unknown rule 'gpy': did you mean 'gpi'\?"),
+        ({"rules": ["gpi", "trust"]}, r"^Unknown rule 'trust'"),
+        ({"rules": "cautious:abc"}, r"^The rule is 'cautious:abc'; expected a number from 0 after the colon"),
+        ({"rules": "gpi:1"}, r"^The rule is 'gpi:1'; expected 'gpi', which has no setting\.$"),
+        ({"rules": 3}, r"^The rule is 3; expected a name"),
+        ({"rules": [3]}, r"^The rule is 3; expected a name \(cautious, gpi, follow\) or an object with decide\(\)\.$"),
+        ({"rules": []}, r"^The rules are empty; expected at least one, such as 'gpi'\.$"),
         ({"episodes": 0}, r"^episodes is 0 and epsilon 0\.001; expected at least 1, and 0 to 1\.$"),
         ({"epsilon": -0.1}, r"^episodes is 20 and epsilon -0\.1"),
     ],
@@ -135,6 +148,144 @@ def test_environments_without_features_are_refused():
 def test_bad_input(agent, arguments, sentence):
     with pytest.raises(InputError, match=sentence):
         usfa.evaluate(agent, **{"tasks": [1, 0], **arguments})
+
+
+# --- rules ---
+
+COLUMNS = ["candidates", "rule", "task", "score", "std", "optimal", "gap"]
+MIXED = np.array([[0.7, 0.7], [1.0, -0.5], [-0.3, 1.0], [0.2, 0.9]])
+
+
+@pytest.mark.parametrize(
+    ("rules", "names"),
+    [
+        (None, ["cautious"]),
+        ("gpi", ["gpi"]),
+        (["gpi", "single", "cautious:2", "follow"], ["gpi", "single", "cautious:2", "follow"]),
+        ("cautious:1.0", ["cautious"]),
+        (Follow(), ["follow"]),
+        ((Gpi(), "follow"), ["gpi", "follow"]),
+    ],
+)
+def test_rules_come_in_many_forms(agent, rules, names):
+    table = usfa.evaluate(agent, [[0.7, 0.7], [1.0, 0.0]], ["task", "train"], rules)
+    assert list(table.columns) == COLUMNS
+    assert table.rule.tolist() == [name for _ in ("task", "train") for name in names for _ in range(2)]
+    assert table.candidates.tolist() == [name for name in ("task", "train") for _ in names for _ in range(2)]
+
+
+def test_a_table_of_many_rules_is_the_tables_of_each(agent):
+    """Also where candidates are sampled and actions explored: no rule disturbs another."""
+    settings = {"exact": False, "epsilon": 0.3, "episodes": 4}
+    rules = ["follow", "gpi", "single", "cautious"]
+    together = usfa.evaluate(agent, MIXED, "sample:4", rules, **settings)
+    alone = [usfa.evaluate(agent, MIXED, "sample:4", rule, **settings) for rule in rules]
+    pd.testing.assert_frame_equal(together, pd.concat(alone, ignore_index=True))
+    assert len({tuple(table.score) for table in alone}) > 1
+
+
+class Stubborn:
+    """Always the last legal action."""
+
+    def decide(self, situation):
+        batch, actions = situation.legal.shape
+        action = (situation.legal * torch.arange(actions)).argmax(dim=-1)
+        nothing = torch.zeros(batch, dtype=torch.int64)
+        return Decision(action, nothing, nothing > 0, torch.zeros(batch, actions))
+
+
+class Named(Stubborn):
+    name = "my own"
+
+
+def test_a_rule_of_ones_own_has_the_name_of_its_class_or_its_own(agent):
+    table = usfa.evaluate(agent, [1.0, 2.0], rules=[Stubborn(), Named()])
+    assert table.rule.tolist() == ["Stubborn", "my own"]
+    # Explore (action 7 in the first state), then the last of the places, where φ is (0, 1).
+    assert table.score.tolist() == pytest.approx([2 - 0.05 * 3] * 2)
+    played = usfa.evaluate(agent, [1.0, 2.0], rules=Stubborn(), exact=False, epsilon=0.0, episodes=1)
+    assert played.score[0] == pytest.approx(table.score[0])
+
+
+class SecondThoughts(Stubborn):
+    """Explores, and then takes the first of the places; it knows the time by its memory only."""
+
+    remembers = True
+
+    def decide(self, situation):
+        if situation.state is None:
+            return super().decide(situation)._replace(state=(torch.ones(len(situation.w), 1),))
+        decision = super().decide(situation)
+        return decision._replace(action=situation.legal.int().argmax(dim=-1), state=situation.state)
+
+
+def test_a_rule_with_memory_is_scored_by_episodes(agent):
+    table = usfa.evaluate(agent, [[1.0, 2.0], [2.0, 1.0]], rules=[SecondThoughts(), "gpi"], epsilon=0.0, episodes=2)
+    assert table.optimal.isna().tolist() == [True, True, False, False]
+    assert table.score[:2].tolist() == pytest.approx([1 - 0.05 * 3, 2 - 0.05 * 3])
+    with pytest.raises(InputError, match=r"^The rule 'SecondThoughts' has a memory; expected exact=False for it\.$"):
+        usfa.evaluate(agent, [1.0, 2.0], rules=SecondThoughts(), exact=True)
+
+
+def test_a_rule_that_does_not_tell_of_its_memory_is_found_out(agent):
+    class Silent(SecondThoughts):
+        remembers = False
+
+    for exact in (None, True):
+        with pytest.raises(InputError, match=r"^The rule 'Silent' has a memory, .* expected .* remembers = True, or"):
+            usfa.evaluate(agent, [1.0, 2.0], rules=Silent(), exact=exact)
+    table = usfa.evaluate(agent, [1.0, 2.0], rules=Silent(), exact=False, epsilon=0.0, episodes=2)
+    assert table.score[0] == pytest.approx(1 - 0.05 * 3)
+
+
+def alone(agent, candidates):
+    """Scores of each policy in C, followed by itself, on each of the mixed tasks: [K, N]."""
+    sets = agent.candidates(MIXED, candidates, np.random.default_rng([0, 0])).z
+    scores = [
+        [usfa.evaluate(agent, task, policy[None], "follow").score[0] for policy in z]
+        for task, z in zip(MIXED, sets, strict=True)
+    ]
+    return np.array(scores)
+
+
+@pytest.mark.parametrize("candidates", ["task", "train", "sample:6", "1,0;0.3,0.3;-1,0.5"])
+def test_single_is_the_best_policy_in_hindsight(agent, candidates):
+    table = usfa.evaluate(agent, MIXED, candidates, "single")
+    assert table.score.tolist() == alone(agent, candidates).max(axis=1).tolist()
+    assert table.gap.tolist() == (table.optimal - table.score).tolist()
+    assert table.gap.min() > -1e-9
+
+
+def test_policies_alone_differ(agent):
+    """Otherwise the best of them would be any of them; and the best is another one on another task."""
+    scores = alone(agent, "1,0;0,1;0.5,0.5")
+    assert len(set(scores.argmax(axis=1))) > 1
+    assert (scores.max(axis=1) - scores.min(axis=1)).min() > 0.1
+
+
+def test_single_in_episodes_is_the_policy_with_the_best_mean(agent):
+    settings = {"exact": False, "episodes": 3, "epsilon": 0.0}
+    table = usfa.evaluate(agent, MIXED, "1,0;0,1;0.5,0.5", "single", **settings)
+    exact = usfa.evaluate(agent, MIXED, "1,0;0,1;0.5,0.5", "single")
+    np.testing.assert_allclose(table.score, exact.score, atol=1e-6)
+    assert table.optimal.isna().all()
+
+
+def test_single_keeps_all_episodes_of_one_policy():
+    """Of the best mean; not the best policy of every episode, which nobody could be."""
+    returns = np.array([[[1.0, 0.0, 5.0, 7.0], [1.0, 9.0, 5.0, 0.0]], [[4.0, 0.0, 0.0, 1.0], [4.0, 0.0, 2.0, 1.0]]])
+    best = _best_in_hindsight(Scores(returns, np.array([1.0, 1.0, 2.0, 2.0])), 2)  # two runs, episodes, tasks, policies
+    assert best.returns.tolist() == [[[0.0, 5.0], [9.0, 5.0]], [[4.0, 0.0], [4.0, 2.0]]]
+    assert best.optimal.tolist() == [1, 2]
+
+
+def test_to_a_uvfa_all_rules_are_the_same():
+    agent = untrained("uvfa")
+    table = usfa.evaluate(agent, MIXED, rules=["gpi", "follow", "cautious", "cautious:5", "single"])
+    scores = table.score.to_numpy().reshape(5, len(MIXED))
+    assert (scores == scores[0]).all()
+    assert len(set(scores[0])) > 1
+    assert usfa.evaluate(agent, MIXED).rule.unique().tolist() == ["gpi"]
 
 
 def test_uvfa_has_its_task_only():

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 import tyro
 from rich.console import Console
 
+from usfa.agents import TrainedAgent
 from usfa.cli.terminal import parse, progress_console, table_of
 from usfa.decisions import SINGLE
 from usfa.environments.room.scale import as_a_whole, is_standard_room, measured, read_yardstick
@@ -59,20 +61,7 @@ def run(words: list[str]) -> None:
     if not command.task:
         raise InputError("--task is empty; expected at least one task, such as 1,0.")
     agent = load(command.run, command.seed)
-    tables = [
-        evaluate(
-            agent,
-            task,
-            command.candidates or None,
-            command.rule or (agent.default_rule, SINGLE),
-            episodes=command.episodes,
-            epsilon=command.epsilon,
-            seed=command.rng,
-            trust=command.trust,
-            console=progress_console(),
-        )
-        for task in command.task
-    ]
+    tables = [_scores(command, agent, task) for task in command.task]
     if is_standard_room(agent.file.environment, agent.file.environment_arguments):
         yardstick = read_yardstick()
         tables = [measured(table, yardstick) for table in tables]
@@ -86,6 +75,29 @@ def run(words: list[str]) -> None:
     table = table.drop(columns=["std"] if known else ["optimal", "gap"])
     how = "exact returns" if known else f"undiscounted returns of {command.episodes} episodes, ε = {command.epsilon:g}"
     Console().print(table_of(table, f"{agent!r}: {how}"))
+
+
+def _scores(command: Evaluate, agent: TrainedAgent, task: str) -> pd.DataFrame:
+    parts = [
+        evaluate(
+            agent,
+            task,
+            candidates,
+            command.rule or _default_rules(agent, candidates),
+            episodes=command.episodes,
+            epsilon=command.epsilon,
+            seed=command.rng,
+            trust=command.trust,
+            console=progress_console(),
+        )
+        for candidates in command.candidates or (agent.default_candidates,)
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+def _default_rules(agent: TrainedAgent, candidates: str) -> tuple[str, ...]:
+    size = len(agent.candidates(agent.training_tasks[0], candidates, np.random.default_rng(0)).z)
+    return (agent.default_rule, SINGLE) if size > 1 else (agent.default_rule,)
 
 
 def _with_whole(table: pd.DataFrame, name: str) -> pd.DataFrame:

@@ -80,7 +80,9 @@ def evaluate(
 
 
 def _rules(agent: TrainedAgent, rules: str | Rule | Sequence[str | Rule] | None) -> list[str | Rule]:
-    given = [agent.default_rule] if rules is None else [rules] if isinstance(rules, str | Rule) else list(rules)
+    several = isinstance(rules, Iterable) and not isinstance(rules, str | Rule)
+    given: Any = agent.default_rule if rules is None else rules
+    given = list(given) if several else [given]
     if not given:
         raise InputError("The rules are empty; expected at least one, such as 'gpi'.")
     return [rule if rule == SINGLE else parse_rule(rule) for rule in given]
