@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import torch
 
+from usfa.decisions import CandidateSet, Gpi
 from usfa.environments import EnvironmentSource
 from usfa.evaluation.episodes import episode_batch, vector_returns
 from usfa.experiments import build_agent, settings_for
@@ -53,14 +54,15 @@ def test_expected_utility_is_that_of_the_library(racing):
     agent = build_agent(config)
     parameters = agent.initial_parameters(torch.Generator().manual_seed(3))
     w, rng = np.array(contest.preferences), np.random.default_rng(0)
-    batch = episode_batch(EnvironmentSource(contest.make), w, w[:, None], 1, rng)
-    found = vector_returns(agent, parameters, batch, 0.0, rng, contest.gamma)
+    batch = episode_batch(EnvironmentSource(contest.make), w, CandidateSet.believed(w[:, None]), 1, rng)
+    found = vector_returns(agent, parameters, batch, Gpi(), 0.0, rng, contest.gamma)
 
     def act(seen, tasks):
         present = agent.at_start(torch.from_numpy(agent.spec.observation.encode(seen)))
         own = torch.from_numpy(tasks).float()
         with torch.no_grad():
-            return agent.act(parameters, present, own, own[:, None])[0].numpy()
+            decision, _ = agent.act(parameters, present, own, CandidateSet.believed(own[:, None]), Gpi())
+        return decision.action.numpy()
 
     expected = np.einsum("kd,kd->k", found.discounted, w)
     assert np.ptp(expected) > 0.1  # the preferences are served differently

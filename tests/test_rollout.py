@@ -4,6 +4,7 @@ import torch
 
 from fake_environments import Scripted
 from usfa.agents import Actor, AgentSpec
+from usfa.decisions import Situation
 from usfa.environments import EnvironmentBatch, ObservationSpec
 from usfa.rollout import Rollout, epsilon_greedy
 from usfa.trajectory import is_seam
@@ -74,11 +75,13 @@ class Counter(Actor):
     def initial_state(self, batch):
         return (torch.zeros(batch, 1),)
 
-    def q_values(self, parameters, present, w, z):
+    def situation(self, parameters, present, w, candidates):
         wanted = (present.observation[:, 1] + w[:, 0]) % 3
-        q = -(torch.arange(3) - wanted[:, None]).abs()
+        q = -(torch.arange(3) - wanted[:, None]).abs() * parameters["scale"]
         memory = torch.where(present.first[:, None], 0.0, present.core_state[0]) + 1
-        return q * parameters["scale"], (memory,)
+        one = torch.ones_like(w[:, :1])  # [B, 1]: one policy and one feature, which is the value
+        situation = Situation(q[:, None, :, None], one, one[:, None], present.legal, 0 * one, 0 * one)
+        return situation, (memory,)
 
 
 FIRST = [([1, 0], ""), ([0, 1], "terminated")]
@@ -149,9 +152,9 @@ def test_agents_are_told_what_they_did_before():
     class Attentive(Counter):
         batches_runs = False
 
-        def q_values(self, parameters, present, w, z):
+        def situation(self, parameters, present, w, candidates):
             told.append(present.previous_action.tolist())
-            return super().q_values(parameters, present, w, z)
+            return super().situation(parameters, present, w, candidates)
 
     envs = [Scripted([FIRST]), Scripted([SECOND]), Scripted([SECOND]), Scripted([FIRST, SECOND])]
     rollout = Rollout(Attentive(), EnvironmentBatch(envs, GAMMA, range(4)), 2, 3)
@@ -187,6 +190,33 @@ def test_frames_and_episodes_leave_out_seams():
     by_environment = [[phi for phi, at in zip(sums, where, strict=True) if at == index] for index in range(4)]
     assert by_environment[:3] == [[[1, 1]] * 6, [[3, 3]] * 4, [[3, 3]] * 4]
     assert len(by_environment[2]) + len(by_environment[3]) == episodes[1]
+
+
+def test_training_acts_by_eq_3_over_policies_that_are_believed():
+    """z is [R, B, N, D]; whatever is known about errors of ψ is not for exploring."""
+    asked = []
+
+    class Asked(Counter):
+        batches_runs = False
+
+        def situation(self, parameters, present, w, candidates):
+            asked.append(candidates)
+            situation, memory = super().situation(parameters, present, w, candidates)
+            # Two policies: the first one's own action is 0, and the second promises most for action 2.
+            psi = torch.tensor([[[0.5], [0.0], [0.4]], [[0.9], [0.3], [1.0]]]).expand(len(w), -1, -1, -1)
+            z = torch.tensor([[1.0], [-1.0]]).expand(len(w), -1, -1)
+            none = torch.zeros(len(w), 2)
+            return Situation(psi, situation.w, z, present.legal, none[:, :1], none), memory
+
+    envs = [Scripted([FIRST]), Scripted([SECOND])]
+    rollout = Rollout(Asked(), EnvironmentBatch(envs, GAMMA, range(2)), 1, 1)
+    z = torch.arange(8.0).reshape(1, 2, 2, 2)
+    found = rollout.collect({"scale": torch.ones(1)}, W[:1], z, 0.0, rngs(0))
+    assert found.trajectory.action.flatten().tolist() == [2, 2]
+    (candidates,) = asked
+    assert torch.equal(candidates.z, z[0])
+    assert candidates.step_error.tolist() == [[0, 0], [0, 0]]
+    assert candidates.optimism.tolist() == [[0, 0], [0, 0]]
 
 
 def test_no_episode_no_sums():

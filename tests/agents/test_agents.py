@@ -7,6 +7,7 @@ from hypothesis import given
 
 from random_mdps import generators, random_mdp, random_tasks
 from usfa.agents import AgentSpec, exact_sf_gpi, make_agent
+from usfa.decisions import CandidateSet, Cautious, Follow, Gpi
 from usfa.environments import ObservationSpec, trip_mdp
 from usfa.errors import InputError
 from usfa.functional import optimal_policy, successor_features
@@ -30,6 +31,12 @@ def drawn(rng, *shape):
 def at(agent, parameters, observation, z):
     """The network on one observation [S] and one policy [D]: [A, D]."""
     return agent.step(parameters, agent.at_start(observation[None]), z[None, None])[0][0, 0]
+
+
+def gpi_values(actor, parameters, present, w, z):
+    """max_z of what a rule is shown, [B, A], without the legal actions being known."""
+    situation, _ = actor.situation(parameters, present, w, CandidateSet.believed(z))
+    return (situation.psi * situation.w[:, None, None]).sum(dim=-1).amax(dim=1)
 
 
 def one_step(rng):
@@ -57,22 +64,63 @@ def one_step(rng):
 def test_usfa_values_are_gpi_by_hand(rng):
     agent, parameters = agent_and_parameters("usfa")
     observation, w, z = drawn(rng, B, S), drawn(rng, B, D), drawn(rng, B, N, D)
-    q, _ = agent.q_values(parameters, agent.at_start(observation), w, z)
+    q = gpi_values(agent, parameters, agent.at_start(observation), w, z)
+    decision, _ = agent.act(parameters, agent.at_start(observation), w, CandidateSet.believed(z), Gpi())
+    torch.testing.assert_close(decision.q, q)
     for b in range(B):
         by_policy = [at(agent, parameters, observation[b], z[b, n]) @ w[b] for n in range(N)]
         torch.testing.assert_close(q[b], torch.stack(by_policy).amax(dim=0))
 
 
-@pytest.mark.parametrize("kind", ["usfa", "uvfa"])
-def test_acting_is_greedy_among_the_legal(kind):
+@given(generators)
+def test_rules_are_shown_psi_and_what_is_known_about_it(rng):
+    agent, parameters = agent_and_parameters("usfa")
+    observation, w, z = drawn(rng, B, S), drawn(rng, B, D), drawn(rng, B, N, D)
+    legal = torch.from_numpy(rng.random((B, A)) < 0.5)
+    candidates = CandidateSet(z, drawn(rng, B, D).abs(), drawn(rng, B, N).abs())
+    present = agent.at_start(observation)._replace(legal=legal)
+    situation, memory = agent.situation(parameters, present, w, candidates)
+    assert memory == ()
+    assert situation.psi.shape == (B, N, A, D)
+    for b in range(B):
+        for n in range(N):
+            torch.testing.assert_close(situation.psi[b, n], at(agent, parameters, observation[b], z[b, n]))
+    assert situation.w is w
+    assert situation.z is z
+    assert situation.legal is legal
+    assert situation.step_error is candidates.step_error
+    assert situation.optimism is candidates.optimism
+    assert situation.state is None
+
+
+def test_a_rule_is_given_back_its_state():
+    class Remembering(Gpi):
+        def decide(self, situation):
+            seen.append(situation.state)
+            return super().decide(situation)._replace(state=(torch.ones(1),))
+
+    seen = []
+    agent, parameters = agent_and_parameters("usfa")
+    present, w = agent.at_start(torch.eye(S)[:1]), torch.ones(1, D)
+    candidates = CandidateSet.believed(w[:, None])
+    first, _ = agent.act(parameters, present, w, candidates, Remembering())
+    agent.act(parameters, present, w, candidates, Remembering(), first.state)
+    assert seen == [None, first.state]
+
+
+@pytest.mark.parametrize(
+    ("kind", "rule"), [("usfa", Gpi()), ("uvfa", Gpi()), ("uvfa", Follow()), ("uvfa", Cautious(2))]
+)
+def test_acting_is_greedy_among_the_legal(kind, rule):
     rng = np.random.default_rng(0)
     agent, parameters = agent_and_parameters(kind)
     observation, w, z = drawn(rng, 50, S), drawn(rng, 50, D), drawn(rng, 50, N, D)
     legal = torch.from_numpy(rng.random((50, A)) < 0.5)
     legal[:, 1] |= ~legal.any(dim=-1)
     present = agent.at_start(observation)._replace(legal=legal)
-    action, memory = agent.act(parameters, present, w, z)
-    q, _ = agent.q_values(parameters, present, w, z)
+    doubted = CandidateSet(z, torch.ones(50, D), torch.ones(50, N))  # GPI does not care, and a UVFA has no policies
+    (action, *_), memory = agent.act(parameters, present, w, doubted, rule)
+    q = gpi_values(agent, parameters, present, w, z)
     assert memory == ()
     assert len(set(action.tolist())) == A
     for b in range(50):
@@ -129,9 +177,9 @@ def test_uvfa_asks_its_task_only():
     agent, parameters = agent_and_parameters("uvfa")
     observation, w = drawn(rng, B, S), drawn(rng, B, D)
     present = agent.at_start(observation)
-    one, _ = agent.q_values(parameters, present, w, drawn(rng, B, N, D))
-    two, _ = agent.q_values(parameters, present, w, drawn(rng, B, 1, D))
-    other, _ = agent.q_values(parameters, present, w + 1, drawn(rng, B, N, D))
+    one = gpi_values(agent, parameters, present, w, drawn(rng, B, N, D))
+    two = gpi_values(agent, parameters, present, w, drawn(rng, B, 1, D))
+    other = gpi_values(agent, parameters, present, w + 1, drawn(rng, B, N, D))
     assert torch.equal(one, two)
     assert not torch.allclose(one, other)
     for b in range(B):
@@ -150,7 +198,7 @@ def test_tables_do_gpi_over_the_policies_asked_for(rng):
     chosen = [3, 1]
     w = random_tasks(rng, S, D)
     states = torch.eye(S, dtype=torch.float64)
-    q, _ = actor.q_values(tables, actor.at_start(states), w, tasks[chosen].expand(S, -1, -1))
+    q = gpi_values(actor, tables, actor.at_start(states), w, tasks[chosen].expand(S, -1, -1))
     psi = successor_features(mdp, optimal_policy(mdp, tasks[chosen]))
     for s in range(S):
         expected = torch.stack([psi[n, s] @ w[s] for n in range(2)]).amax(dim=0)
@@ -161,6 +209,6 @@ def test_tables_refuse_a_policy_they_do_not_have():
     actor, tables = exact_sf_gpi(trip_mdp(), torch.eye(2))
     z = torch.tensor([[[1.0, 0.0], [0.5, 0.5]]])
     with pytest.raises(InputError) as error:
-        actor.q_values(tables, actor.at_start(torch.eye(2)[:1]), torch.ones(1, 2), z)
+        actor.situation(tables, actor.at_start(torch.eye(2)[:1]), torch.ones(1, 2), CandidateSet.believed(z))
     expected = "There is no table for policy z = [0.5, 0.5]; expected one of [[1.0, 0.0], [0.0, 1.0]]."
     assert str(error.value) == expected

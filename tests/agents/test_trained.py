@@ -9,6 +9,7 @@ import torch
 
 import usfa
 from usfa.agents import AgentFile, AgentSpec, TrainedAgent, exact_sf_gpi, load_agent, make_agent, save_agent
+from usfa.decisions import Accuracy, CandidateSet, Decision, Follow, Gpi, Situation, assumed_accuracy, parse_rule
 from usfa.environments import ObservationSpec, trip_mdp
 from usfa.errors import InputError
 from usfa.files import sha256
@@ -115,6 +116,93 @@ def test_policy_takes_the_best_legal_action(usfa_agent, task):
             assert policy(state, legal.astype(np.int8)) == policy(state, legal)
 
 
+RULES = (None, "gpi", "follow", "cautious", "cautious:3", Gpi(), Follow())
+
+
+@pytest.mark.parametrize("rule", RULES, ids=str)
+def test_policies_decide_by_their_rule(usfa_agent, rule):
+    """Against the rule itself, on ψ and the accuracy that are known about each candidate."""
+    policy = usfa_agent.policy([1.0, -0.7], "sample:8", rule)
+    z = policy.z
+    known = assumed_accuracy(2).of(z, usfa_agent.distance(z)).tensors()
+    assert policy.rule == parse_rule(usfa_agent.default_rule if rule is None else rule)
+    for state in STATES:
+        policy.reset()
+        assert policy.decision is None
+        action = policy(state)
+        psi = torch.from_numpy(usfa_agent.successor_features(state, z))
+        situation = (psi, torch.tensor([1.0, -0.7]), known.z, torch.ones(8, dtype=torch.bool), known.step_error)
+        expected = policy.rule.decide(Situation(*(x[None] for x in (*situation, known.optimism))))
+        assert policy.decision.action.tolist() == expected.action.tolist() == [action]
+        assert policy.decision.policy.tolist() == expected.policy.tolist()
+        assert policy.decision.improved.tolist() == expected.improved.tolist()
+        torch.testing.assert_close(policy.decision.q, expected.q)
+        assert policy.decision.state == ()
+
+
+def test_rules_decide_differently(usfa_agent):
+    """Otherwise the checks above would say nothing about them."""
+    tasks = np.random.default_rng(0).standard_normal((30, 2))
+    actions = [
+        tuple(usfa_agent.policy(w, "sample:8", rule)(state) for w in tasks for state in STATES)
+        for rule in ("gpi", "follow", "cautious")
+    ]
+    assert len(set(actions)) == 3
+
+
+def test_a_rules_memory_is_kept_until_the_episode_ends(usfa_agent):
+    class Clock:
+        def decide(self, situation):
+            time = torch.zeros(1) if situation.state is None else situation.state[0]
+            nothing = torch.zeros(1, dtype=torch.int64)
+            return Decision(time.long() % 8, nothing, nothing > 0, torch.zeros(1, 8), (time + 1,))
+
+    policy = usfa_agent.policy([1, 0], rule=Clock())
+    assert [policy(0) for _ in range(4)] == [0, 1, 2, 3]
+    policy.reset()
+    assert [policy(0) for _ in range(2)] == [0, 1]
+
+
+def test_caution_where_psi_was_learned(usfa_agent, uvfa_agent):
+    actor, tables = exact_sf_gpi(trip_mdp(), torch.from_numpy(task_set("trip-train")))
+    exact = TrainedAgent(replace(agent_file("sf-gpi-tables", (0,)), spec=actor.spec), tables, 0)
+    assert [agent.default_rule for agent in (usfa_agent, uvfa_agent, exact)] == ["cautious", "gpi", "gpi"]
+    candidates = [
+        agent.candidates(np.eye(2), None, np.random.default_rng(0)) for agent in (usfa_agent, uvfa_agent, exact)
+    ]
+    assert [one.step_error.tolist() for one in candidates] == [[[0.06, 0.06]] * 2, [[0, 0]] * 2, [[0, 0]] * 2]
+    assert [one.optimism.any() for one in candidates[1:]] == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("policies", "tasks", "expected"),
+    [
+        ("box:0,1", "fixed", [[0, 1], [20**0.5, 0]]),
+        ("train", "fixed", [[0, 1], [5, 0.5**0.5]]),
+        ("gaussian:0.1", "fixed", [[0, 1], [5, 0.5**0.5]]),
+        ("gaussian:0.1", "box:0,1", [[0, 1], [20**0.5, 0]]),
+        ("ball:1", "fixed", [[0, 1], [34**0.5 - 1, 0]]),
+    ],
+)
+def test_distance_from_the_learned_policies(usfa_agent, policies, tasks, expected):
+    """M is 10 and 01."""
+    file = replace(usfa_agent.file, policies=policies, training={"learner": {"tasks": tasks}})
+    agent = TrainedAgent(file, usfa_agent.parameters, usfa_agent.seed)
+    z = np.array([[[1, 0], [2, 0]], [[3, 5], [0.5, 0.5]]])
+    np.testing.assert_allclose(agent.distance(z), expected)
+
+
+def test_candidates_carry_what_was_measured(usfa_agent):
+    accuracies = (Accuracy((0.1, 0.2), ((0.0, 0.0), (2.0, 0.8))), Accuracy((0.3, 0.4), ((0.0, 0.5),)))
+    for seed, step_error, optimism in ((4, [0.1, 0.2], [0, 0.4, 0.8]), (7, [0.3, 0.4], [0.5, 0.5, 0.5])):
+        file = replace(usfa_agent.file, accuracy=accuracies)
+        agent = TrainedAgent(file, usfa_agent.parameters, seed)
+        assert agent.accuracy == accuracies[(4, 7).index(seed)]
+        candidates = agent.candidates(np.ones(2), [[1, 1], [2, 1], [9, 0]], np.random.default_rng(0))
+        assert candidates.step_error.tolist() == step_error
+        np.testing.assert_allclose(candidates.optimism, optimism)  # at distances 0, 1 and 8 from the box
+
+
 def test_texts_are_tasks(usfa_agent):
     expected = usfa_agent.q_values(STATES, [1.0, -1.0])
     for text in ("1,-1", "1-1", "[1, -1]"):
@@ -128,6 +216,13 @@ def test_texts_are_tasks(usfa_agent):
         (lambda agent: agent.policy("1"), r"^Task '1' has 1 entries; expected 2"),
         (lambda agent: agent.policy([1, np.nan]), r"holds NaN or infinity; expected finite numbers\.$"),
         (lambda agent: agent.policy([1, 0], "trian"), r"^Unknown candidate set 'trian': did you mean 'train'\?"),
+        (lambda agent: agent.policy([1, 0], rule="gpy"), r"^Unknown rule 'gpy': did you mean 'gpi'\?"),
+        (lambda agent: agent.policy([1, 0], rule="cautious:x"), r"^The rule is 'cautious:x'; expected a number from 0"),
+        (lambda agent: agent.policy([1, 0], rule="single"), r"^The rule 'single' is chosen in hindsight"),
+        (
+            lambda agent: agent.policy([1, 0], rule=3),
+            r"^The rule is 3; expected a name \(.*\) or an object with decide",
+        ),
         (lambda agent: agent.policy([1, 0], []), r"^The candidate set is empty; expected at least one policy z\.$"),
         (lambda agent: agent.policy([1, 0], [1, 0]), r"^The candidates have shape \(2,\); expected \[N, 2\]"),
         (lambda agent: agent.q_values(2, [1, 0]), r"is not a state; expected a whole number below 2\.$"),
@@ -170,10 +265,44 @@ def test_loaded_agents_do_what_the_saved_ones_did(saved):
         assert agent.seed == seed
         for task in TASKS:
             w = torch.tensor(task).expand(2, -1)
-            expected, _ = actor.q_values(mine, actor.at_start(torch.eye(2)), w, w[:, None])
-            assert np.array_equal(agent.q_values(STATES, task, "task"), expected.numpy())
+            expected, _ = actor.act(mine, actor.at_start(torch.eye(2)), w, CandidateSet.believed(w[:, None]), Gpi())
+            assert np.array_equal(agent.q_values(STATES, task, "task"), expected.q.numpy())
             policy = agent.policy(task, "task")
-            assert [policy(state) for state in STATES] == expected.argmax(dim=-1).tolist()
+            assert [policy(state) for state in STATES] == expected.q.argmax(dim=-1).tolist()
+
+
+ACCURACIES = (
+    Accuracy((0.1 + 0.2, 1 / 3), ((0.0, 0.25), (0.7, 1.0))),
+    Accuracy((0.0, 1e-5), ((0.0, 0.0),)),
+)
+
+
+def test_accuracies_are_saved(usfa_agent, tmp_path):
+    file = replace(usfa_agent.file, accuracy=ACCURACIES)
+    save_agent(tmp_path / "measured", file, stack_runs(drawn_parameters("usfa", (4, 7))))
+    for seed, accuracy in zip((4, 7), ACCURACIES, strict=True):
+        agent = load_agent(tmp_path / "measured", seed)
+        assert agent.file == file
+        assert agent.accuracy == accuracy
+
+
+def test_agents_from_before_accuracies_were_measured(saved):
+    """They have no such field; what is assumed makes them cautious all the same."""
+    directory, file, _ = saved
+    config = json.loads((directory / "config.json").read_text())
+    assert config.pop("accuracy") == []
+    (directory / "config.json").write_text(json.dumps(config))
+    agent = load_agent(directory)
+    assert agent.file == file
+    assert agent.accuracy is None
+    candidates = agent.candidates(np.array([1.0, -1.0]), "task", np.random.default_rng(0))
+    if file.kind == "usfa":  # [1, -1] is 1 away from the box that was learned
+        expected = assumed_accuracy(2).of(candidates.z, np.array([1.0]))
+        assert candidates.optimism.tolist() == expected.optimism.tolist() == [0.9]
+        assert candidates.step_error.tolist() == [0.06, 0.06]
+    else:
+        assert candidates.optimism.tolist() == [0]
+        assert candidates.step_error.tolist() == [0, 0]
 
 
 def test_first_seed_by_default_and_unknown_seeds_refused(saved):
@@ -240,6 +369,9 @@ def test_nothing_is_unpickled(saved, monkeypatch):
     usfa.load("trip").policy([1, 0])(0, legal=[1, 0, 0, 0, 0, 0, 1, 1])
 
 
+GOOD = {"step_error": [0.1, 0.2], "optimism": [[0.0, 0.1]]}
+
+
 def test_torn_or_changed_weights(saved):
     weights = saved[0] / "weights.safetensors"
     whole = weights.read_bytes()
@@ -267,6 +399,18 @@ def test_weights_of_another_format(saved):
         ({"gamma": "high"}, r"config\.json does not describe a AgentFile: .*\$\.gamma"),
         ({"colour": "red"}, r"config\.json has the unknown field 'colour' for a AgentFile\.$"),
         ({"policies": "boks"}, r"^The policy distribution 'boks' is not one of gaussian"),
+        ({"accuracy": [GOOD]}, r"^The agent has 1 accuracies; expected 2, as seeds\.$"),
+        ({"accuracy": [GOOD] * 3}, r"^The agent has 3 accuracies; expected 2, as seeds\.$"),
+        ({"accuracy": [GOOD, GOOD | {"step_error": [0.1]}]}, r"^The agent's step_error has 1 entries; expected 2\.$"),
+        ({"accuracy": [GOOD, GOOD | {"step_error": []}]}, r"step_error is \(\); expected a number from 0 for each"),
+        (
+            {"accuracy": [GOOD, GOOD | {"step_error": [0.1, -1]}]},
+            r"step_error is \(0\.1, -1.*; expected a number from 0",
+        ),
+        ({"accuracy": [GOOD, GOOD | {"optimism": []}]}, r"optimism is \(\); expected pairs of a growing distance"),
+        ({"accuracy": [GOOD, GOOD | {"optimism": [[1, 0], [1, 1]]}]}, r"optimism is .*; expected pairs of a growing"),
+        ({"accuracy": [GOOD, GOOD | {"optimism": [[0, 0, 1]]}]}, r"config\.json does not describe a AgentFile: "),
+        ({"accuracy": [GOOD, {"step_error": [0.1, 0.1]}]}, r"config\.json does not describe a AgentFile: .*optimism"),
         ({"seeds": []}, r"seed"),
         ({"seeds": [4, 7, 9]}, r"weights|seed"),
         ({"training_tasks": [[1.0, 0.0, 0.0]]}, r"(?i)task.* 3 entries"),

@@ -6,11 +6,11 @@ import torch
 from fake_environments import SavableWalk, Scripted
 from random_mdps import random_mdp
 from usfa.agents import AgentSpec, exact_sf_gpi, make_agent
+from usfa.decisions import CandidateSet, Cautious, Decision, Follow, Gpi
 from usfa.environments import EnvironmentBatch, EnvironmentSource, ObservationSpec, TabularEnv, Trip, make, trip_mdp
 from usfa.errors import InputError
-from usfa.evaluation import exact_mdp, exact_scores
-from usfa.evaluation.episodes import EpisodeBatch, episode_returns, vector_returns
-from usfa.evaluation.exact import greedy_tables
+from usfa.evaluation import decision_tables, exact_mdp, exact_scores
+from usfa.evaluation.episodes import EpisodeBatch, episode_returns, repeated, vector_returns
 from usfa.evaluation.scoring import ScoringProtocol, score
 from usfa.functional import optimal_return
 from usfa.networks import NetworkConfig, select_run, stack_runs
@@ -31,11 +31,22 @@ def batch_of(create, size):
 
 
 def random_candidates(runs, count=3):
-    return np.random.default_rng(0).standard_normal((runs, len(W), count, 2))
+    """Policies that are doubted, each differently."""
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((runs, len(W), count, 2))
+    return CandidateSet(z, rng.uniform(0, 0.05, (runs, len(W), 2)), rng.uniform(0, 0.5, z.shape[:-1]))
 
 
-def one_episode(agent, parameters, w, z):
-    """The greedy policy on one task, step by step in the environment."""
+def of(candidates, *index):
+    return candidates.map(lambda values: values[index])
+
+
+def no_policies(batch):
+    return CandidateSet.believed(np.zeros((batch, 1, 2)))
+
+
+def one_episode(agent, parameters, w, candidates, rule):
+    """What a rule decides on one task, step by step in the environment."""
     env = Trip()
     state, info = env.reset(seed=0)
     total, terminated = 0.0, False
@@ -44,22 +55,23 @@ def one_episode(agent, parameters, w, z):
         present = agent.at_start(observation)
         legal = torch.from_numpy(info["action_mask"]).bool()[None]
         present = present._replace(legal=legal)
-        task, policies = torch.from_numpy(w).float()[None], torch.from_numpy(z).float()[None]
-        action, _ = agent.act(parameters, present, task, policies)
-        state, phi, terminated, _, info = env.step(int(action))
+        task, believed = torch.from_numpy(w).float()[None], candidates.tensors().map(lambda values: values[None])
+        decision, _ = agent.act(parameters, present, task, believed, rule)
+        state, phi, terminated, _, info = env.step(int(decision.action))
         total += phi @ w
     return total
 
 
 @pytest.mark.parametrize("kind", ["usfa", "uvfa"])
 @pytest.mark.parametrize("runs", [1, 8])
-def test_scores_are_what_the_greedy_policy_collects(kind, runs):
+@pytest.mark.parametrize("rule", [Gpi(), Follow(), Cautious(), Cautious(2)], ids=lambda rule: rule.name)
+def test_scores_are_what_a_rule_collects(kind, runs, rule):
     agent, parameters = random_agents(kind, runs)
-    z = random_candidates(runs)
-    scores = exact_scores(agent, parameters, trip_mdp(), W, z)
+    candidates = random_candidates(runs)
+    scores = exact_scores(agent, parameters, trip_mdp(), W, candidates, rule)
     assert scores.shape == (runs, len(W))
     for run, task in np.ndindex(runs, len(W)):
-        expected = one_episode(agent, select_run(parameters, run), W[task], z[run, task])
+        expected = one_episode(agent, select_run(parameters, run), W[task], of(candidates, run, task), rule)
         assert scores[run, task] == pytest.approx(expected, abs=1e-12)
     if runs > 1:
         assert len(np.unique(scores.round(6), axis=0)) > 2  # the agents do different things
@@ -67,12 +79,22 @@ def test_scores_are_what_the_greedy_policy_collects(kind, runs):
 
 def test_episodes_agree_with_exact_scores_in_a_deterministic_mdp():
     agent, parameters = random_agents("usfa", 4)
-    z = random_candidates(4)
-    scores = exact_scores(agent, parameters, trip_mdp(), W, z)
-    for run in range(4):
-        batch, rng = batch_of(Trip, len(W)), np.random.default_rng(run)
-        returns = episode_returns(agent, select_run(parameters, run), EpisodeBatch(batch, W, z[run]), 0.0, rng)
-        np.testing.assert_allclose(returns, scores[run], atol=1e-6)
+    candidates = random_candidates(4)
+    for rule in (Gpi(), Follow(), Cautious()):
+        scores = exact_scores(agent, parameters, trip_mdp(), W, candidates, rule)
+        for run in range(4):
+            batch = EpisodeBatch(batch_of(Trip, len(W)), W, of(candidates, run))
+            rng = np.random.default_rng(run)
+            returns = episode_returns(agent, select_run(parameters, run), batch, rule, 0.0, rng)
+            np.testing.assert_allclose(returns, scores[run], atol=1e-6)
+
+
+def test_rules_decide_differently():
+    """Otherwise the checks above would say nothing about them."""
+    agent, parameters = random_agents("usfa", 8)
+    rules = (Gpi(), Follow(), Cautious(), Cautious(2))
+    tables = [decision_tables(agent, parameters, trip_mdp(), W, random_candidates(8), rule) for rule in rules]
+    assert len({tuple(table.flatten().tolist()) for table in tables}) == 4
 
 
 def test_mean_of_episodes_comes_to_the_exact_score_in_a_random_mdp():
@@ -80,25 +102,35 @@ def test_mean_of_episodes_comes_to_the_exact_score_in_a_random_mdp():
     mdp = random_mdp(np.random.default_rng(5), 4, 3, 2, 1.0)
     spec = AgentSpec(ObservationSpec((4,), 4), 3, 2)
     agent, parameters = random_agents("usfa", 1, spec)
-    w, z = W[1:3], random_candidates(1)[:, 1:3]
+    w, candidates = W[1:3], of(random_candidates(1), slice(None), slice(1, 3))
     names = (tuple("abcd"), tuple("xyz"))
     returns = episode_returns(
         agent,
         select_run(parameters, 0),
-        EpisodeBatch(batch_of(lambda: TabularEnv(mdp, *names), 800), np.tile(w, (400, 1)), np.tile(z[0], (400, 1, 1))),
+        repeated(batch_of(lambda: TabularEnv(mdp, *names), 800), w, of(candidates, 0), 400),
+        Gpi(),
         0.0,
         np.random.default_rng(0),
     ).reshape(400, 2)
     assert returns.std(axis=0).min() > 0.1
-    scores = exact_scores(agent, parameters, mdp, w, z)[0]
+    scores = exact_scores(agent, parameters, mdp, w, candidates, Gpi())[0]
     assert (np.abs(returns.mean(axis=0) - scores) < 5 * returns.std(axis=0) / 20).all()
 
 
 def test_exploration_lowers_the_score_of_a_good_policy():
     actor, tables = exact_sf_gpi(trip_mdp(), torch.eye(2, dtype=torch.float64))
-    w, z = np.tile([[1.0, 0.0]], (200, 1)), np.tile(np.eye(2), (200, 1, 1))
-    greedy = episode_returns(actor, tables, EpisodeBatch(batch_of(Trip, 200), w, z), 0.0, np.random.default_rng(0))
-    random = episode_returns(actor, tables, EpisodeBatch(batch_of(Trip, 200), w, z), 1.0, np.random.default_rng(0))
+    w, candidates = np.tile([[1.0, 0.0]], (200, 1)), CandidateSet.believed(np.tile(np.eye(2), (200, 1, 1)))
+    greedy, random = (
+        episode_returns(
+            actor,
+            tables,
+            EpisodeBatch(batch_of(Trip, 200), w, candidates),
+            Gpi(),
+            epsilon,
+            np.random.default_rng(0),
+        )
+        for epsilon in (0.0, 1.0)
+    )
     assert greedy.tolist() == [1.0] * 200
     # C 1, F 0, and E: -0.05 plus the mean of cos kπ/12.
     expected = (1 + 0 - 0.05 + np.cos(np.arange(7) * np.pi / 12).mean()) / 3
@@ -111,7 +143,8 @@ def test_episodes_repeat_with_their_generator():
         episode_returns(
             agent,
             select_run(parameters, 0),
-            EpisodeBatch(batch_of(Trip, len(W)), W, random_candidates(1)[0]),
+            EpisodeBatch(batch_of(Trip, len(W)), W, of(random_candidates(1), 0)),
+            Gpi(),
             0.7,
             np.random.default_rng(s),
         )
@@ -123,13 +156,20 @@ def test_episodes_repeat_with_their_generator():
 
 def test_an_episode_without_end_is_cut_and_counts_with_what_it_has_collected():
     agent, parameters = random_agents("usfa", 1, AgentSpec(ObservationSpec((2,)), 3, 2))
-    w, z = np.array([[1.0, 0.0], [0.0, 1.0]]), np.zeros((2, 1, 2))
+    w = np.array([[1.0, 0.0], [0.0, 1.0]])
     without_end, short = [([1.0, 2.0], "")] * 60, [([1.0, 2.0], "")] * 2 + [([1.0, 2.0], "terminated")]
     batch = EnvironmentBatch([Scripted([without_end]), Scripted([short])], 1.0, [0, 1])
     sentence = "^1 of 2 episodes had not ended after 50 steps and were cut there; expected an environment with a time"
     with pytest.warns(UserWarning, match=sentence):
         found = vector_returns(
-            agent, select_run(parameters, 0), EpisodeBatch(batch, w, z), 0.0, np.random.default_rng(0), 0.9, patience=50
+            agent,
+            select_run(parameters, 0),
+            EpisodeBatch(batch, w, no_policies(2)),
+            Gpi(),
+            0.0,
+            np.random.default_rng(0),
+            0.9,
+            patience=50,
         )
     assert found.undiscounted.tolist() == [[50, 100], [3, 6]]
     assert found.discounted[:, 0] == pytest.approx([(1 - 0.9**50) / 0.1, 2.71])
@@ -137,11 +177,8 @@ def test_an_episode_without_end_is_cut_and_counts_with_what_it_has_collected():
 
 def test_truncated_episodes_count_with_what_they_collected():
     agent, parameters = random_agents("usfa", 1, AgentSpec(ObservationSpec((5,), 5), 2, 2))
-    w, z = np.tile([[1.0, 0.0]], (50, 1)), np.zeros((50, 1, 2))
-    batch = batch_of(SavableWalk, 50)
-    returns = episode_returns(
-        agent, select_run(parameters, 0), EpisodeBatch(batch, w, z), 1.0, np.random.default_rng(0)
-    )
+    batch = EpisodeBatch(batch_of(SavableWalk, 50), np.tile([[1.0, 0.0]], (50, 1)), no_policies(50))
+    returns = episode_returns(agent, select_run(parameters, 0), batch, Gpi(), 1.0, np.random.default_rng(0))
     assert set(returns.tolist()) == {0.0, 1.0}  # cut off, or at the edge
 
 
@@ -151,10 +188,8 @@ def test_only_the_first_episode_counts():
     long = Scripted([[([0, 1], "")] * 5 + [([0, 1], "truncated")]])
     batch = EnvironmentBatch([short, long], 1.0, [0, 1])
     agent, parameters = random_agents("usfa", 1, AgentSpec(ObservationSpec((2,)), 3, 2))
-    w, z = np.ones((2, 2)), np.zeros((2, 1, 2))
-    returns = episode_returns(
-        agent, select_run(parameters, 0), EpisodeBatch(batch, w, z), 0.0, np.random.default_rng(0)
-    )
+    batch = EpisodeBatch(batch, np.ones((2, 2)), no_policies(2))
+    returns = episode_returns(agent, select_run(parameters, 0), batch, Gpi(), 0.0, np.random.default_rng(0))
     assert returns.tolist() == [1.0, 6.0]
 
 
@@ -164,7 +199,8 @@ def test_tasks_of_another_length_are_refused():
         episode_returns(
             agent,
             select_run(parameters, 0),
-            EpisodeBatch(batch_of(lambda: make("one-state"), len(W)), W, random_candidates(1)[0]),
+            EpisodeBatch(batch_of(lambda: make("one-state"), len(W)), W, of(random_candidates(1), 0)),
+            Gpi(),
             0.0,
             np.random.default_rng(0),
         )
@@ -175,15 +211,17 @@ def test_exact_sf_gpi_is_optimal_on_its_training_tasks_only():
     actor, tables = exact_sf_gpi(mdp, torch.eye(2, dtype=torch.float64))
     w = np.array([[1.0, 0.0], [0.0, 1.0], [0.7, 0.7]])
     stacked = {name: x[None] for name, x in tables.items()}
-    scores = exact_scores(actor, stacked, mdp, w, np.broadcast_to(np.eye(2), (1, 3, 2, 2)).copy())[0]
+    candidates = CandidateSet.believed(np.broadcast_to(np.eye(2), (1, 3, 2, 2)).copy())
+    scores = exact_scores(actor, stacked, mdp, w, candidates, Gpi())[0]
     gap = optimal_return(mdp, torch.from_numpy(w)).numpy() - scores
     assert gap[:2] == pytest.approx([0, 0], abs=1e-12)
     assert gap[2] == pytest.approx(0.7 * (2**0.5 - 0.1) - 0.7)
 
 
-def test_greedy_tables_are_legal():
+@pytest.mark.parametrize("rule", [Gpi(), Follow(), Cautious()], ids=lambda rule: rule.name)
+def test_decisions_are_legal(rule):
     agent, parameters = random_agents("usfa", 3)
-    policy = greedy_tables(agent, parameters, trip_mdp(), W, random_candidates(3))
+    policy = decision_tables(agent, parameters, trip_mdp(), W, random_candidates(3), rule)
     assert policy.shape == (3, len(W), 2)
     assert trip_mdp().legal[torch.arange(2), policy].all()
 
@@ -223,7 +261,8 @@ def test_all_tasks_meet_the_same_worlds():
         parameters,
         EnvironmentSource(SavableWalk, create_batch),
         np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]),
-        np.zeros((2, 3, 1, 2)),
+        CandidateSet.believed(np.zeros((2, 3, 1, 2))),
+        Gpi(),
         rngs,
         ScoringProtocol(episodes=4, epsilon=0.0),
     )
@@ -235,3 +274,54 @@ def test_all_tasks_meet_the_same_worlds():
     assert asked[0] != asked[1]
     np.testing.assert_array_equal(scores.returns[:, :, 0], scores.returns[:, :, 1])  # the same task and world twice
     assert np.isnan(scores.optimal).all()
+
+
+# --- rules ---
+
+
+class Alternating:
+    """Takes action 1 on every second step, else 0: it has to remember which it is."""
+
+    remembers = True
+
+    def decide(self, situation):
+        batch = len(situation.w)
+        clock = torch.zeros(batch) if situation.state is None else situation.state[0]
+        nothing = torch.zeros(batch, dtype=torch.int64)
+        q = torch.zeros(batch, situation.psi.shape[-2])
+        return Decision((clock % 2).long(), nothing, nothing > 0, q, (clock + 1,))
+
+
+class SteppedOn(gym.Env):
+    """Four steps; φ is one-hot in the action."""
+
+    observation_space = gym.spaces.Discrete(2)
+    action_space = gym.spaces.Discrete(2)
+    reward_space = gym.spaces.Box(0, 1, (2,))
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.clock, self.taken = 0, []
+        return 0, {}
+
+    def step(self, action):
+        self.clock += 1
+        self.taken.append(int(action))
+        return 0, np.eye(2, dtype=np.float32)[action], self.clock == 4, False, {}
+
+
+def test_a_rules_memory_lasts_as_long_as_an_episode():
+    envs = [SteppedOn(), SteppedOn()]
+    agent, parameters = random_agents("usfa", 1, AgentSpec(ObservationSpec((2,), 2), 2, 2))
+    batch = EpisodeBatch(EnvironmentBatch(envs, 1.0, [0, 1]), np.eye(2), no_policies(2))
+    found = vector_returns(agent, select_run(parameters, 0), batch, Alternating(), 0.0, np.random.default_rng(0))
+    assert found.undiscounted.tolist() == [[2, 2], [2, 2]]
+
+
+def test_a_rule_with_memory_has_no_table():
+    agent, parameters = random_agents("usfa", 1)
+    sentence = (
+        r"^The rule 'Alternating' has a memory, which no table of states has; expected .*remembers = True, or exact"
+    )
+    with pytest.raises(InputError, match=sentence):
+        decision_tables(agent, parameters, trip_mdp(), W, random_candidates(1), Alternating())

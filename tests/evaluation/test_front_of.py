@@ -11,6 +11,7 @@ import usfa
 from fake_agents import untrained
 from fake_environments import Scripted, Walk
 from usfa.agents import AgentFile, AgentSpec, TrainedAgent, exact_sf_gpi, make_agent
+from usfa.decisions import CandidateSet, Gpi
 from usfa.environments import EnvironmentBatch, ObservationSpec, Trip, trip_mdp
 from usfa.errors import InputError
 from usfa.evaluation import (
@@ -76,8 +77,9 @@ def returns_of(*scripts, gamma):
         "usfa", AgentSpec(ObservationSpec((2,)), 3, 2), NetworkConfig(trunk=(8,), embedding=(8,), head=(8,))
     )
     parameters = agent.initial_parameters(torch.Generator().manual_seed(0))
-    w, z = np.ones((len(scripts), 2)), np.zeros((len(scripts), 1, 2))
-    return vector_returns(agent, parameters, EpisodeBatch(batch, w, z), 0.0, np.random.default_rng(0), gamma)
+    w, candidates = np.ones((len(scripts), 2)), CandidateSet.believed(np.zeros((len(scripts), 1, 2)))
+    episodes = EpisodeBatch(batch, w, candidates)
+    return vector_returns(agent, parameters, episodes, Gpi(), 0.0, np.random.default_rng(0), gamma)
 
 
 def test_features_are_summed_with_and_without_discount():
@@ -108,8 +110,8 @@ def test_a_row_for_each_preference(agent):
     assert (front.supported <= front.nondominated).all()
     assert front["std"].tolist() == [0] * 11  # nothing is random here
     assert front.optimal.isna().all()
-    assert front[["candidates", "gamma", "episodes", "epsilon"]].drop_duplicates().values.tolist() == [
-        ["task", 0.9, 2, 0.0]
+    assert front[["candidates", "rule", "gamma", "episodes", "epsilon"]].drop_duplicates().values.tolist() == [
+        ["task", "cautious", 0.9, 2, 0.0]
     ]
 
 
@@ -126,6 +128,20 @@ def test_utilities_agree_with_exact_scores(agent):
     np.testing.assert_allclose(front.utility, evaluate(agent, w).score, atol=1e-6)
     assert front.candidates.unique().tolist() == ["train+task"]
     assert front.gamma.unique().tolist() == [agent.file.gamma]
+
+
+@pytest.mark.parametrize("rule", ["gpi", "follow", "cautious:3", Gpi()])
+def test_a_rule_decides_for_every_preference(agent, rule):
+    w = spread_over_simplex(20, 2)
+    front = front_of(agent, w, "sample:5", rule)
+    np.testing.assert_allclose(front.utility, evaluate(agent, w, "sample:5", rule).score, atol=1e-6)
+    assert front.rule.unique().tolist() == ["gpi" if isinstance(rule, Gpi) else rule]
+
+
+def test_rules_reach_different_things(agent):
+    """Otherwise the checks above would say nothing about them."""
+    utilities = [front_of(agent, "simplex:20", "sample:5", rule).utility for rule in ("gpi", "follow", "cautious:3")]
+    assert len({tuple(utility.round(4)) for utility in utilities}) > 1
 
 
 @pytest.mark.parametrize(("candidates", "name"), [("sample:2", "sample:2"), (np.eye(2), "own")])
@@ -342,6 +358,8 @@ def test_tables_survive_a_file(agent, tmp_path):
         ({"episodes": 0}, r"^episodes is 0 and epsilon 0\.0; expected at least 1, and 0 to 1\.$"),
         ({"epsilon": 2.0}, r"^episodes is 5 and epsilon 2\.0"),
         ({"candidates": "trian"}, r"did you mean 'train'\?"),
+        ({"rule": "folow"}, r"^Unknown rule 'folow': did you mean 'follow'\?"),
+        ({"rule": "single"}, r"^The rule 'single' is chosen in hindsight: it can be evaluated, but nothing acts by it"),
         ({"known": [[1.0, 2.0, 3.0]]}, r"^The points have 3 entries and the preferences 2; expected as many\.$"),
     ],
 )

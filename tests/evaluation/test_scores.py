@@ -5,7 +5,9 @@ import pytest
 from usfa.errors import InputError
 from usfa.evaluation import SCORE_COLUMNS, read_scores, score_table, write_table
 
-LABELS = {"agent": "usfa", "candidates": "task", "training_set": "1,0;0,1", "policies": "box:0,1", "task_set": "mine"}
+LABELS = {"agent": "usfa", "candidates": "task", "rule": "cautious:0.5", "training_set": "1,0;0,1"}
+LABELS |= {"policies": "box:0,1", "task_set": "mine"}
+COLUMNS = "agent candidates rule training_set policies seed snapshot episodes frames task_set task score optimal"
 TASKS = np.array([[1.0, 0.0], [0.0, 1.0], [1 / 3, -0.1]])
 
 
@@ -19,13 +21,14 @@ def table():
 
 def test_rows_are_runs_times_tasks():
     scores, rows = table()
-    assert list(rows.columns) == list(SCORE_COLUMNS)
+    assert list(rows.columns) == list(SCORE_COLUMNS) == COLUMNS.split()
     assert rows.seed.tolist() == [3, 3, 3, 5, 5, 5]
     assert rows.frames.tolist() == [2**40] * 3 + [7] * 3
     assert rows.task.tolist() == ["10", "01", f"{1 / 3!r},-0.1"] * 2
     assert rows.score.tolist() == scores.flatten().tolist()
     assert rows.optimal.tolist()[::3] == [1.0, 1.0]
     assert rows.agent.unique().tolist() == ["usfa"]
+    assert rows.rule.unique().tolist() == ["cautious:0.5"]
 
 
 def test_files_read_back_to_the_bit(tmp_path):
@@ -35,6 +38,13 @@ def test_files_read_back_to_the_bit(tmp_path):
     before = (tmp_path / "scores.csv").read_bytes()
     write_table(tmp_path / "scores.csv", read_scores(tmp_path / "scores.csv"))
     assert (tmp_path / "scores.csv").read_bytes() == before
+
+
+def test_older_files_without_a_rule_are_by_eq_3(tmp_path):
+    _, rows = table()
+    write_table(tmp_path / "scores.csv", rows.drop(columns="rule"))
+    read = read_scores(tmp_path / "scores.csv")
+    pd.testing.assert_frame_equal(read, rows.assign(rule="gpi"), check_exact=True)
 
 
 def test_tasks_stay_texts(tmp_path):
@@ -48,6 +58,9 @@ def test_tasks_stay_texts(tmp_path):
     [
         (b"", r"is not a table of scores: "),
         (b"a,b\n1,2\n", r"has the columns \['a', 'b'\]; expected \['agent', "),
+        (b"agent,candidates,rule\nusfa,task,gpi\n", r"has the columns \['agent', 'candidates', 'rule'\]; expected "),
+        (b"agent,candidates,seed,rule\nusfa,task,1,gpi\n", r"has the columns .*'seed', 'rule'\]; expected "),
+        (b"agent\nusfa\n", r"has the columns \['agent'\]; expected \['agent', 'candidates', "),
         (b"\xff\xfe\x00", r"is not a table of scores: "),
     ],
 )

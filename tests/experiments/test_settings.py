@@ -11,6 +11,7 @@ import torch
 import broken_environments
 import usfa
 from fake_environments import Walk, WalkInParts
+from usfa.decisions import CandidateSet, Gpi
 from usfa.environments import check_environment, register, source
 from usfa.errors import InputError
 from usfa.evaluation import environment_front
@@ -176,9 +177,9 @@ def trained(config):
 def values(learner, config, w):
     """What one greedy episode for each task collects, discounted [K, D]."""
     rng = np.random.default_rng(0)
-    batch = episode_batch(config.environments, w, w[:, None], 1, rng)
+    batch = episode_batch(config.environments, w, CandidateSet.believed(w[:, None]), 1, rng)
     parameters = {name: x.detach() for name, x in select_run(learner.best_parameters, 0).items()}
-    return vector_returns(learner.agent, parameters, batch, 0.0, rng, config.learner.gamma).discounted
+    return vector_returns(learner.agent, parameters, batch, Gpi(), 0.0, rng, config.learner.gamma).discounted
 
 
 def utility_loss(name, budget, w, **arguments):

@@ -9,6 +9,7 @@ import torch
 
 from fake_environments import SavableWalk, Scripted, Walk
 from usfa.agents import AgentSpec, make_agent
+from usfa.decisions import CandidateSet, Gpi
 from usfa.environments import EnvironmentSource, ObservationSpec, OneState, Trip, action_count, feature_count
 from usfa.errors import Diverged, InputError
 from usfa.evaluation import exact_scores
@@ -448,7 +449,8 @@ def test_bf16_is_for_the_products_only():
 def gaps(learner, mdp, w):
     """Optimal return minus that of the greedy policy with C = {w}, [R, K]."""
     z = np.broadcast_to(w[None, :, None], (len(learner.seeds), len(w), 1, w.shape[1])).copy()
-    scores = exact_scores(learner.agent, {k: x.detach() for k, x in learner.parameters.items()}, mdp, w, z)
+    parameters = {k: x.detach() for k, x in learner.parameters.items()}
+    scores = exact_scores(learner.agent, parameters, mdp, w, CandidateSet.believed(z), Gpi())
     return optimal_return(mdp, torch.from_numpy(w)).numpy() - scores
 
 
