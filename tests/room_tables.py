@@ -1,5 +1,7 @@
 """Hand-made tables of the room experiment, for its figures and its report."""
 
+from itertools import product
+
 import pandas as pd
 
 from usfa.evaluation import SCORE_COLUMNS
@@ -20,7 +22,19 @@ LEVELS = {
     ("uvfa", "task"): 0.25,
     ("uvfa-off-policy", "task"): 0.30,
 }
-"""A normalised score for each method with which every claim about means holds."""
+"""A normalised score for each method by Eq. 3 with which every claim about means holds."""
+RULES = {"gpi": 0.0, "cautious": 0.05, "single": -0.1}
+"""What the last snapshot has by each rule, beyond the level."""
+
+
+def rules_of(key):
+    """As training scores them: UVFAs have no rules, and a single policy is chosen where there are several."""
+    agent, candidates = key
+    return [
+        rule
+        for rule in RULES
+        if rule == "gpi" or (not agent.startswith("uvfa") and (rule, candidates) != ("single", "task"))
+    ]
 
 
 def tasks_of(name):
@@ -47,22 +61,21 @@ def scores(levels=LEVELS, seeds=(0, 1, 2), snapshots=(0, 2_000_000, 4_000_000), 
         seeds: of the runs.
         snapshots: in frames.
         spread: between the normalised scores of two seeds.
-        change: of the level, from (key, task_set, task, seed).
+        change: of the level by Eq. 3, from (key, task_set, task, seed).
     """
     known = yardstick().drop_duplicates(["task", "policy"]).pivot(index="task", columns="policy", values="mean")
     rows = []
-    for key, level in levels.items():
-        for seed in seeds:
-            offset = spread * (seed - (len(seeds) - 1) / 2)
-            for snapshot in snapshots:
-                for name in SETS:
-                    for task in tasks_of(name):
-                        extra = change(key, name, task, seed) if change else 0.0
-                        normalised = (level + extra + offset) * snapshot / snapshots[-1]
-                        random, oracle = known.random[task], known.oracle[task]
-                        score = random + normalised * (oracle - random)
-                        labels = (*key, "room-train", "gaussian:0.1", seed, snapshot, snapshot // 900, snapshot)
-                        rows.append((*labels, name, task, score, float("nan"), normalised))
+    for (key, level), seed, snapshot in product(levels.items(), seeds, snapshots):
+        offset = spread * (seed - (len(seeds) - 1) / 2)
+        for rule in rules_of(key) if snapshot == snapshots[-1] else ["gpi"]:
+            for name in SETS:
+                for task in tasks_of(name):
+                    extra = change(key, name, task, seed) if change and rule == "gpi" else RULES[rule]
+                    normalised = (level + extra + offset) * snapshot / snapshots[-1]
+                    random, oracle = known.random[task], known.oracle[task]
+                    score = random + normalised * (oracle - random)
+                    labels = (*key, rule, "room-train", "gaussian:0.1", seed, snapshot, snapshot // 900, snapshot)
+                    rows.append((*labels, name, task, score, float("nan"), normalised))
     return pd.DataFrame(rows, columns=[*SCORE_COLUMNS, "normalised"])
 
 

@@ -6,11 +6,13 @@ import pandas as pd
 import pytest
 
 from usfa.cli import main
+from usfa.environments import trip_mdp
 from usfa.errors import InputError
 from usfa.evaluation import read_scores
 from usfa.experiments.one_state import OneStateExperiment, reproduce_one_state
 from usfa.experiments.report import Claim, claims_section, markdown_table, verdict
 from usfa.experiments.trip import TripExperiment, reproduce_trip
+from usfa.experiments.trip_report import final_table, trip_report
 from usfa.learners import Learner
 
 TRIP = TripExperiment(seeds=(0, 1), episodes=30, grid=5)
@@ -63,8 +65,8 @@ def check_figures(run, names):
 
 def test_trip_scores_hold_every_method(trip):
     scores = read_scores(trip.scores)
-    methods = set(zip(scores.agent, scores.candidates, strict=True))
-    assert methods == {
+    by_rule = scores.groupby("rule")[["agent", "candidates"]].apply(lambda rows: set(map(tuple, rows.to_numpy())))
+    everyone = {
         ("usfa", "task"),
         ("usfa", "sample:5"),
         ("usfa", "train"),
@@ -74,8 +76,36 @@ def test_trip_scores_hold_every_method(trip):
         ("sf-gpi", "train"),
         ("sf-gpi-exact", "train"),
     }
-    assert not scores.duplicated(["agent", "candidates", "seed", "snapshot", "task_set", "task"]).any()
+    learned = {key for key in everyone if key[0] in {"usfa", "sf-gpi"}}
+    assert by_rule.to_dict() == {"gpi": everyone, "cautious": learned, "single": learned - {("usfa", "task")}}
+    assert scores[scores.rule != "gpi"].snapshot.unique().tolist() == [30]
+    assert not scores.duplicated(["agent", "candidates", "rule", "seed", "snapshot", "task_set", "task"]).any()
     assert (scores.score <= scores.optimal + 1e-9).all()
+
+
+def test_trip_report_has_a_row_for_each_method_and_rule(trip):
+    summary = pd.read_csv(trip.path / "summary.csv")
+    table = final_table(summary, "trip-directions")
+    assert list(table.columns[:3]) == ["method", "rule", "mean gap"]
+    assert len(table) == 8 + 5 + 4
+    assert sorted(table[table.method == "USFA, C = M"].rule) == ["cautious", "gpi", "single"]
+    assert table[table.method.str.startswith("UVFA")].rule.tolist() == ["–", "–"]
+    assert table["mean gap"].is_monotonic_increasing
+    report = (trip.path / "report.md").read_text("utf-8")
+    for row in table.itertuples():
+        assert f"| {row.method} | {row.rule} | {row[3]:.5f} |" in report
+
+
+def test_trip_claims_and_figures_are_by_eq_3(trip):
+    """Whatever the other rules have."""
+    scores, summary = read_scores(trip.scores), pd.read_csv(trip.path / "summary.csv")
+    maps, bounds = pd.read_csv(trip.path / "maps.csv"), pd.read_csv(trip.path / "bounds.csv")
+    spoiled = scores.assign(score=scores.score.where(scores.rule == "gpi", -5.0))
+    other = summary.assign(mean=summary["mean"].where(summary.rule == "gpi", 5.0))
+    reports = [trip_report(trip_mdp(), *tables, maps, bounds) for tables in ((scores, summary), (spoiled, other))]
+    told = [report[report.index("| where | the paper says") :] for report in reports]
+    assert told[0] == told[1]
+    assert reports[0] != reports[1]  # the table of all rules is another
 
 
 def test_trip_tables(trip):
@@ -110,12 +140,23 @@ def test_one_state_files(one_state):
         ("usfa", "train"),
         ("uvfa", "task"),
     }
+    assert set(scores.rule) == {"gpi", "cautious", "single"}
     values = pd.read_csv(one_state.path / "values.csv")
     assert (values.optimal - values.w.clip(lower=0)).abs().max() < 1e-9
     evaluations = pd.read_csv(one_state.path / "evaluations.csv")
     assert evaluations.z.tolist() == [2, 1, -1]
     assert evaluations.value.tolist() == pytest.approx([-0.2, -0.2, 0])
     assert evaluations.trusted.tolist() == [False, False, True]
+
+
+def test_one_state_numbers_are_by_eq_3(one_state):
+    scores = read_scores(one_state.scores)
+    final = scores[(scores.snapshot == 30) & (scores.rule == "gpi")]
+    gaps = (final.optimal - final.score).groupby([final.agent, final.candidates]).mean()
+    report = (one_state.path / "report.md").read_text("utf-8")
+    names = {("usfa", "task"): "USFA, C = {w′}", ("usfa", "train"): "USFA, C = M", ("uvfa", "task"): "UVFA"}
+    for key, name in names.items():
+        assert f"| {name} | {gaps[key]:.5f} |" in report
 
 
 def test_one_state_figures(one_state):
@@ -170,6 +211,10 @@ def test_command_line(tmp_path, capsys, monkeypatch, trip):
     assert main(["reproduce", "trip", *words]) == 0
     out = capsys.readouterr().out
     assert "SF&GPI (exact ψ)" in out
+    assert re.search(r"^USFA, C = M +cautious +\d", out, re.MULTILINE)
+    assert (
+        f"evaluate {trip.path / 'runs' / 'usfa'} --task 0.7,0.7 --candidates task train+task --rule cautious gpi" in out
+    )
     assert f"Report: {trip.path / 'report.md'}" in out
 
 

@@ -95,7 +95,7 @@ def only(key, tasks, amount):
         ((ESPECIALLY,), {"change": only(BOTH, lambda _, task: "-" not in task, -0.3)}),
         ((BROADER, ALMOST), {"levels": {BROAD[0]: 0.2}}),
         ((ALMOST,), {"levels": {BROAD[1]: 0.9}}),
-        ((RELIABLE,), {"change": only(TRAIN, lambda _, task: task == "-1-100", -2.0)}),
+        ((RELIABLE,), {"change": only(TRAIN, lambda name, _: name == "room-hard", -0.3)}),
         ((REGIMES,), {"levels": {BROAD[1]: -0.2}}),
         ((REGIMES,), {"change": only(BROAD[1], lambda name, _: name == "room-train", -1.0)}),
         ((EIGHT,), {"levels": dict.fromkeys(LARGE, 0.1)}),
@@ -106,6 +106,51 @@ def test_in_another_world_a_claim_does_not_hold(fragments, world):
     found = verdicts(scores_with(**world))
     for fragment in fragments:
         assert found[fragment] == {FAILS}, fragment
+
+
+def reliable(scores):
+    (claim,) = [claim for claim in room_claims(scores, YARDSTICK) if RELIABLE in claim.statement]
+    return claim
+
+
+def test_reliable_is_what_is_not_below_the_best_single_policy():
+    """Which has 0.5 with C = M. Seeds lie far apart; run by run, the difference is the same."""
+    claim = reliable(scores_with(spread=0.3))
+    assert claim.verdict == HOLDS
+    assert "C = M 0.60 [0.30, 0.90]; best single policy of M 0.50 [0.20, 0.80]" in claim.measured
+    assert "difference 0.10 [0.10, 0.10], below it on 0 of 8 tasks (asked: not below it)" in claim.measured
+
+
+def test_reliability_is_asked_of_the_hard_tasks_as_a_whole():
+    """One task on which GPI freezes is told, and so is how many there are."""
+    for tasks, verdict in (({"-1100"}, HOLDS), ({"-1100", "-1101", "1111"}, FAILS)):
+        claim = reliable(scores_with(change=only(TRAIN, lambda _, task, tasks=tasks: task in tasks, -0.4)))
+        assert claim.verdict == verdict
+        assert f"below it on {len(tasks)} of 8 tasks" in claim.measured
+    elsewhere = reliable(scores_with(change=only(TRAIN, lambda name, _: name != "room-hard", -2.0)))
+    assert elsewhere.verdict == HOLDS
+
+
+def test_reliability_by_chance_is_not_decided():
+    def change(key, task_set, task, seed):
+        return -0.1 + 0.05 * (seed - 1) if key == TRAIN else 0.0
+
+    assert reliable(scores_with(change=change)).verdict == OPEN
+
+
+def test_without_single_policies_reliability_is_not_decided():
+    scores = scores_with()
+    claim = reliable(scores[scores.rule != "single"])
+    assert claim.verdict == OPEN
+    assert "best single policy of M no run, difference no run, too few runs to compare" in claim.measured
+
+
+def test_claims_are_by_eq_3():
+    """Whatever another rule has: only the best single policy counts besides."""
+    scores = scores_with()
+    others = scores.assign(score=scores.score.where(scores.rule != "cautious", 0.0))
+    assert room_claims(others, YARDSTICK) == room_claims(scores, YARDSTICK)
+    assert room_claims(scores[scores.rule != "cautious"], YARDSTICK) == room_claims(scores, YARDSTICK)
 
 
 def test_small_negative_rewards_of_easy_tasks_do_not_count():
@@ -178,11 +223,26 @@ def test_only_scores_that_the_table_can_show_get_it(scores):
 
 def test_a_set_as_a_whole_is_normalised_as_in_the_summary(scores, summary):
     mine = scores.query("agent == 'usfa' and task_set == 'room-hard' and snapshot > 0 and seed == 0")
-    whole = as_a_whole(measured(mine, YARDSTICK), "room-hard").set_index("candidates")
-    one_seed = summary_of(mine, YARDSTICK).query("measure == 'normalised' and task == 'all'").set_index("candidates")
-    for candidates in ("task", "train", "train+task"):
-        assert whole.normalised[candidates] == pytest.approx(one_seed["mean"][candidates])
-        assert whole.task[candidates] == "room-hard"
+    key = ["candidates", "rule"]
+    whole = as_a_whole(measured(mine, YARDSTICK), "room-hard").query("task == 'room-hard'").set_index(key)
+    one_seed = summary_of(mine, YARDSTICK).query("measure == 'normalised' and task == 'all'").set_index(key)
+    assert len(whole) == 8  # three sets by three rules, but no single policy where there is only one
+    for group in whole.index:
+        assert whole.normalised[group] == pytest.approx(one_seed["mean"][group])
+
+
+def test_tasks_with_dislikes_have_a_row_of_their_own(scores):
+    mine = scores.query("agent == 'usfa' and candidates == 'train+task' and snapshot > 0 and seed == 0")
+    hard = measured(mine.query("task_set == 'room-hard'"), YARDSTICK)
+    whole = as_a_whole(hard, "room-hard").set_index(["task", "rule"])
+    assert whole.index.get_level_values("task").unique().tolist() == ["room-hard", "room-hard, with dislikes"]
+    disliking = hard[hard.task.isin(["-1-100", "-1100", "-1101", "-11-10", "-11-11"])]
+    for rule, group in disliking.groupby("rule"):
+        expected = (group.score - group.random).sum() / (group.oracle - group.random).sum()
+        assert whole.normalised["room-hard, with dislikes", rule] == pytest.approx(expected)
+    assert whole.normalised["room-hard, with dislikes", "gpi"] == pytest.approx(0.43)  # 0.55 - 0.1, the seed 0.02 below
+    for tasks in (["1100", "0111"], ["-1-100", "-1100"], ["1100", "-1100"]):  # none, all, and one that needs no mean
+        assert as_a_whole(hard[hard.task.isin(tasks)], "mine").task.unique().tolist() == ["mine"]
 
 
 def test_one_bad_task_does_not_hide_the_others_in_a_set():
@@ -210,27 +270,30 @@ def summary(scores):
 
 def test_the_score_of_a_set_is_a_ratio_of_sums(scores, summary):
     levels = YARDSTICK[YARDSTICK.set == "room-hard"].pivot(index="task", columns="policy", values="mean")
-    final = scores[(scores.agent == "usfa") & (scores.candidates == "train+task") & (scores.snapshot == 4_000_000)]
-    runs = final[final.task_set == "room-hard"].pivot(index="seed", columns="task", values="score")
-    expected = (runs - levels.random).sum(axis=1) / (levels.oracle - levels.random).sum()
-    whole = summary[(summary.agent == "usfa") & (summary.candidates == "train+task") & (summary.task == "all")]
-    (row,) = whole[
-        (whole.task_set == "room-hard") & (whole.snapshot > 0) & (whole.measure == "normalised")
-    ].itertuples()
-    assert row.mean == pytest.approx(expected.mean())
-    assert (row.low, row.high) == pytest.approx((expected.min(), expected.max()))  # three runs
-    assert (row.runs, row.frames) == (3, 4_000_000)
-    (row,) = whole[(whole.task_set == "room-hard") & (whole.snapshot > 0) & (whole.measure == "return")].itertuples()
-    assert row.mean == pytest.approx(runs.to_numpy().mean())
+    for rule in room_tables.RULES:
+        chosen = "agent == 'usfa' and candidates == 'train+task' and task_set == 'room-hard' and snapshot == 4_000_000"
+        final = scores.query(f"{chosen} and rule == {rule!r}")
+        runs = final.pivot(index="seed", columns="task", values="score")
+        expected = (runs - levels.random).sum(axis=1) / (levels.oracle - levels.random).sum()
+        whole = summary.query(f"{chosen} and rule == {rule!r} and task == 'all'")
+        (row,) = whole[whole.measure == "normalised"].itertuples()
+        assert row.mean == pytest.approx(expected.mean())
+        assert (row.low, row.high) == pytest.approx((expected.min(), expected.max()))  # three runs
+        assert (row.runs, row.frames) == (3, 4_000_000)
+        (row,) = whole[whole.measure == "return"].itertuples()
+        assert row.mean == pytest.approx(runs.to_numpy().mean())
 
 
 def test_summary_has_every_task_and_set_of_every_snapshot(scores, summary):
     tasks, sets, measures = 17, 3, 2
-    assert len(summary) == len(room_tables.LEVELS) * 2 * (tasks + sets) * measures
-    assert not summary.duplicated(["measure", "agent", "candidates", "task_set", "task", "snapshot"]).any()
+    methods = len(room_tables.LEVELS) * 2 + 10 + 7  # of the last snapshot also cautious and single
+    assert len(summary) == methods * (tasks + sets) * measures
+    assert not summary.duplicated(["measure", "agent", "candidates", "rule", "task_set", "task", "snapshot"]).any()
+    key = ["agent", "candidates", "rule"]
     mine = summary[(summary.task == "1100") & (summary.measure == "return") & (summary.snapshot > 0)]
-    expected = scores[(scores.task == "1100") & (scores.snapshot > 0)].groupby(["agent", "candidates"]).score.mean()
-    found = mine.set_index(["agent", "candidates"])["mean"]
+    expected = scores[(scores.task == "1100") & (scores.snapshot > 0)].groupby(key).score.mean()
+    found = mine.set_index(key)["mean"]
+    assert len(found) == len(expected)
     np.testing.assert_allclose(found[expected.index], expected)
 
 
@@ -239,10 +302,14 @@ def test_final_table_also_from_disk(summary, tmp_path):
     read = pd.read_csv(tmp_path / "summary.csv")
     table = final_table(read)
     pd.testing.assert_frame_equal(table, final_table(summary))
-    assert list(table.columns) == ["method", "training tasks M", "easy test tasks", "hard test tasks", "runs"]
-    row = table.set_index("method").loc["USFA, C = M"]
-    assert row["hard test tasks"] == "0.60 [0.58, 0.62]"
-    assert row.runs == "3"
+    assert list(table.columns) == ["method", "rule", "training tasks M", "easy test tasks", "hard test tasks", "runs"]
+    rows = table.set_index("method").loc["USFA, C = M"]
+    assert rows.rule.tolist() == ["gpi", "cautious", "single"]
+    assert rows["hard test tasks"].tolist() == ["0.60 [0.58, 0.62]", "0.65 [0.63, 0.67]", "0.50 [0.48, 0.52]"]
+    assert rows.runs.tolist() == ["3"] * 3
+    for name in ("UVFA", "UVFA, off-policy"):
+        assert table[table.method == name].rule.tolist() == ["–"]
+    assert table[table.method == "USFA, C = {w′}"].rule.tolist() == ["gpi", "cautious"]
 
 
 # --- the report ---
@@ -259,15 +326,22 @@ def test_report_tells_every_claim_and_shows_every_figure(scores, summary):
     )
     for claim in room_claims(scores, YARDSTICK):
         assert f"| {claim.source} | {claim.statement} | {claim.measured} | **{claim.verdict}** |" in report
-    assert set(re.findall(r"\(figures/(.*?)\.png\)", report)) == set(all_figures(training, summary, YARDSTICK))
+    by_paper = summary[summary.rule == "gpi"]
+    assert set(re.findall(r"\(figures/(.*?)\.png\)", report)) == set(all_figures(training, by_paper, YARDSTICK))
     assert "frames per run: 5,000,000" in report
     assert "past rounds learned again with each: 1 of 100; target network: of every 100 updates" in report
     assert "n_z: 30 (usfa), 1 (uvfa);" in report
     assert "after 4 million frames" in report
     assert "1 of 10 comparisons" in report
     assert "on-policy 0.25 [0.23, 0.27], off-policy 0.30 [0.28, 0.32]" in report
-    assert "| USFA, C = M | 60.4 [58.4, 62.4] |" in report  # task 1100
-    assert "| oracle | 100.0 | 150.0 | 200.0 | 0.0 |" in report
+    assert (
+        "By the cautious rule USFA with C = M has 0.65 [0.63, 0.67] and with C = M ∪ {w′} 0.60 [0.58, 0.62]" in report
+    )
+    assert "the best single policy of M in hindsight 0.50 [0.48, 0.52]." in report
+    assert "| USFA, C = M | gpi | 60.4 [58.4, 62.4] |" in report  # task 1100
+    assert re.search(r"\| USFA, C = M \| cautious \| 65\.\d \[63\.4, 67\.3\] \|", report)
+    assert "| USFA, C = M | single | 50.5 [48.5, 52.5] |" in report
+    assert "| oracle | – | 100.0 | 150.0 | 200.0 | 0.0 |" in report
     assert "nan" not in report
 
 

@@ -9,7 +9,7 @@ import pytest
 import usfa
 from usfa.environments import source
 from usfa.errors import InputError
-from usfa.evaluation import read_scores
+from usfa.evaluation import accuracy_of, read_scores
 from usfa.experiments import preset, train
 from usfa.experiments.watch import Watch, watch
 from usfa.learners import Learner
@@ -62,10 +62,24 @@ def test_the_log_has_the_returns_of_both_tasks(room_run):
 def test_scores_are_of_episodes_and_have_no_optimum(room_run):
     scores = read_scores(room_run.scores)
     assert scores.optimal.isna().all()
-    assert len(scores) == 3 * 2 * 3 * 3  # snapshots, seeds, candidate sets, tasks
+    by_rule = scores.groupby("rule").size().to_dict()
+    each = 2 * 3  # seeds, tasks
+    assert by_rule == {"gpi": 3 * each * 3, "cautious": each * 3, "single": each * 2}  # of 3 sets, one has one policy
+    assert not scores.duplicated(["candidates", "rule", "seed", "snapshot", "task_set", "task"]).any()
+    assert scores[scores.rule != "gpi"].snapshot.unique().tolist() == [1000]
     assert sorted(scores.snapshot.unique()) == [0, 500, 1000]
     assert (scores.frames >= scores.snapshot).all()
     assert (scores[scores.task.isin(["10", "01"])].score >= 0).all()
+
+
+def test_each_run_has_its_accuracy(room_run):
+    """Measured from pixels and with a memory, and the same when it is measured again."""
+    agents = [usfa.load(room_run.path, seed) for seed in (0, 1)]
+    assert agents[0].accuracy != agents[1].accuracy
+    for agent in agents:
+        assert agent.accuracy == accuracy_of(agent)
+        assert min(agent.accuracy.step_error) > 0
+        assert len(agent.accuracy.optimism) == 9  # as far as half the longest task beyond M, and farther
 
 
 def test_the_agent_can_be_asked(room_run):

@@ -15,8 +15,9 @@ import torch
 
 from usfa.agents import TrainedAgent
 from usfa.cli import main
+from usfa.decisions import Accuracy
 from usfa.errors import Diverged, InputError
-from usfa.evaluation import evaluate, read_scores
+from usfa.evaluation import accuracy_of, evaluate, read_scores
 from usfa.experiments import RunDirectory, load, preset, train
 from usfa.experiments.training import build_agent
 from usfa.learners import Learner
@@ -59,13 +60,95 @@ def test_a_run_leaves_all_its_files(tiny_run, tiny_config):
 
 def test_scores_have_every_snapshot_seed_candidate_set_and_task(tiny_run):
     scores = read_scores(tiny_run.scores)
-    key = ["candidates", "seed", "episodes", "task_set", "task"]
-    assert len(scores) == 2 * 2 * 5 * (51 + 51 + 2)
+    key = ["candidates", "rule", "seed", "episodes", "task_set", "task"]
+    each = 2 * (51 + 51 + 2)  # seeds, tasks
+    assert scores.groupby("rule").size().to_dict() == {"gpi": 5 * 2 * each, "cautious": 2 * each, "single": each}
     assert not scores.duplicated(key).any()
     assert sorted(scores.episodes.unique()) == [0, 10, 20, 30, 40]
     assert scores.agent.unique().tolist() == ["usfa"]
     assert (scores.score <= scores.optimal + 1e-9).all()
     assert (scores.frames >= scores.episodes).all()
+
+
+def test_final_rules_are_for_the_last_snapshot(tiny_run):
+    """And the best single policy is told where there are several to choose from."""
+    others = read_scores(tiny_run.scores).query("rule != 'gpi'")
+    assert others.snapshot.unique().tolist() == [40]
+    assert others.query("rule == 'single'").candidates.unique().tolist() == ["sample:5"]
+    assert others.query("rule == 'cautious'").candidates.unique().tolist() == ["task", "sample:5"]
+
+
+def test_rules_can_be_chosen(tmp_path, tiny_config):
+    evaluation = replace(tiny_config.evaluation, rules=("follow", "cautious:2"), final_rules=(), tasks=("1,1",))
+    config = small(replace(tiny_config, evaluation=evaluation))
+    scores = read_scores(train(config, tmp_path / "run").scores)
+    assert scores.groupby("rule").snapshot.unique().map(list).to_dict() == {
+        "follow": [0, 6, 12],
+        "cautious:2": [0, 6, 12],
+    }
+
+
+@pytest.mark.parametrize(
+    ("rules", "final_rules", "sentence"),
+    [
+        ((), ("gpi",), r"^evaluation\.rules is empty; expected at least one decision rule, such as 'gpi'\.$"),
+        (("gpi",), ("cautious", "gpi"), r"^evaluation\.rules and final_rules are .*; expected each once\.$"),
+        (("cautious", "cautious:1.0"), (), r"^evaluation\.rules and final_rules are .*; expected each once\.$"),
+        (("gpy",), (), r"^Unknown rule 'gpy': did you mean 'gpi'\?"),
+        (("gpi",), ("cautious:-1",), r"^The rule is 'cautious:-1'; expected a number from 0 after the colon"),
+    ],
+)
+def test_rules_are_checked_before_anything_is_learned(tiny_config, rules, final_rules, sentence):
+    with pytest.raises(InputError, match=sentence):
+        replace(tiny_config.evaluation, rules=rules, final_rules=final_rules)
+
+
+# --- accuracy ---
+
+
+def test_an_accuracy_for_each_seed(tiny_run, tiny_config):
+    """As measured again from the file; 40 episodes teach little, and the two runs are wrong in different ways."""
+    agents = [load(tiny_run.path, seed) for seed in (0, 1)]
+    assert [agent.accuracy for agent in agents] == list(agents[0].file.accuracy)
+    assert agents[0].accuracy != agents[1].accuracy
+    for agent in agents:
+        assert agent.accuracy == accuracy_of(agent)
+        assert len(agent.accuracy.step_error) == 2
+        assert min(agent.accuracy.step_error) > 0
+
+
+def test_accuracy_is_that_of_the_trained_and_not_of_the_first_parameters(tiny_run, tiny_config):
+    agent = load(tiny_run.path)
+    first, _ = tiny_run.load_snapshot(0)
+    untrained = TrainedAgent(agent.file, select_run(first, 0), 0)
+    assert accuracy_of(untrained) != agent.accuracy
+
+
+def test_accuracy_is_measured_with_a_twentieth_of_the_frames(tmp_path, tiny_config, monkeypatch):
+    asked = []
+
+    def measure(agent, parameters, environments, learned, gamma, frames, rng):
+        asked.append((learned, gamma, frames, rng.bit_generator.state))
+        return Accuracy((0.1, 0.2), ((0.0, frames / 100),))
+
+    monkeypatch.setattr("usfa.experiments.training.measured_accuracy", measure)
+    run = train(small(tiny_config, budget=80), tmp_path / "run")
+    _, counters = run.load_snapshot(80)
+    assert [frames for _, _, frames, _ in asked] == [frames // 20 for frames in counters["frames"]]
+    assert [accuracy.optimism for accuracy in load(run.path).file.accuracy] == [
+        ((0.0, frames // 20 / 100),) for frames in counters["frames"]
+    ]
+    assert all(gamma == tiny_config.learner.gamma for _, gamma, _, _ in asked)
+    assert asked[0][3] != asked[1][3]
+    learned = asked[0][0]
+    assert learned.training_tasks.tolist() == [[1, 0], [0, 1]]
+    assert learned.distance(np.array([[0.5, 0.5], [1.0, 3.0]])).tolist() == [0, 2]
+
+
+def test_a_uvfa_has_no_accuracy_and_one_rule(tmp_path):
+    run = train(small(preset("trip-uvfa")), tmp_path / "run")
+    assert load(run.path).file.accuracy == ()
+    assert read_scores(run.scores).rule.unique().tolist() == ["gpi"]
 
 
 def test_metrics_are_a_line_for_every_20_updates(tiny_run):
@@ -80,10 +163,13 @@ def test_metrics_are_a_line_for_every_20_updates(tiny_run):
 
 def test_model_card_tells_the_final_scores(tiny_run):
     scores = read_scores(tiny_run.scores)
-    last = scores[(scores.episodes == 40) & (scores.candidates == "task") & (scores.task_set == "trip-diagonal")]
+    of_set = scores[(scores.episodes == 40) & (scores.candidates == "sample:5") & (scores.task_set == "trip-diagonal")]
     card = (tiny_run.agent / "README.md").read_text()
-    assert f"| score, C = task, tasks trip-diagonal | {last.score.mean():.5f} |" in card
-    assert f"| gap, C = task, tasks trip-diagonal | {(last.optimal - last.score).mean():.5f} |" in card
+    for rule in ("gpi", "cautious", "single"):
+        last = of_set[of_set.rule == rule]
+        assert f"| score, C = sample:5, {rule}, tasks trip-diagonal | {last.score.mean():.5f} |" in card
+        gap = (last.optimal - last.score).mean()
+        assert f"| gap, C = sample:5, {rule}, tasks trip-diagonal | {gap:.5f} |" in card
 
 
 def test_the_agent_tells_its_frames_as_the_mean_over_seeds(tiny_run):
@@ -135,7 +221,12 @@ def test_other_agents_and_environments_train(tmp_path, name):
     run = train(config, tmp_path / "run", name="mine")
     scores = read_scores(run.scores)
     assert scores.agent.unique().tolist() == ["mine"]
-    assert len(scores) == 3 * 2 * len(config.evaluation.candidates) * scores.groupby("task_set").task.nunique().sum()
+    tasks = scores.groupby("task_set").task.nunique().sum()
+    by_paper = scores[scores.rule == "gpi"]
+    assert len(by_paper) == 3 * 2 * len(config.evaluation.candidates) * tasks
+    sets = {"cautious": len(config.evaluation.candidates), "single": len(config.evaluation.candidates) - 1}
+    expected = {rule: 2 * count * tasks for rule, count in sets.items()} if config.agent == "usfa" else {}
+    assert scores[scores.rule != "gpi"].groupby("rule").size().to_dict() == expected
 
 
 def test_frames_can_be_the_budget(tmp_path, tiny_config):
@@ -151,20 +242,31 @@ def test_tasks_that_do_not_fit_the_environment_leave_nothing(tmp_path, tiny_conf
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("milestone", [0, 40])
-@pytest.mark.parametrize("candidates", ["task", "sample:5"])
+@pytest.mark.parametrize(
+    ("milestone", "candidates", "rule"),
+    [
+        (0, "task", "gpi"),
+        (0, "sample:5", "gpi"),
+        (40, "task", "gpi"),
+        (40, "task", "cautious"),
+        (40, "sample:5", "gpi"),
+        (40, "sample:5", "cautious"),
+        (40, "sample:5", "single"),
+    ],
+)
 @pytest.mark.parametrize("tasks", ["trip-directions", "trip-diagonal", "trip-train"])
-def test_scores_are_those_of_the_frozen_agents(tiny_run, milestone, candidates, tasks):
+def test_scores_are_those_of_the_frozen_agents(tiny_run, milestone, candidates, rule, tasks):
     """Candidate sets of different sizes are scored in one batch; each for itself gives the same."""
     scores = read_scores(tiny_run.scores)
+    scores = scores[scores.rule == rule]
     chosen = (scores.snapshot == milestone) & (scores.candidates == candidates) & (scores.task_set == tasks)
     parameters, _ = tiny_run.load_snapshot(milestone)
     for run, seed in enumerate((0, 1)):
         agent = TrainedAgent(load(tiny_run.path).file, select_run(parameters, run), seed)
-        z = agent.candidates(task_set(tasks), candidates, np.random.default_rng([seed, 1]))
+        z = agent.candidates(task_set(tasks), candidates, np.random.default_rng([seed, 1])).z
         found = scores[chosen & (scores.seed == seed)]
         for task, score, own in zip(found.task, found.score, z, strict=True):
-            assert score == pytest.approx(evaluate(agent, task, own).score[0])
+            assert score == pytest.approx(evaluate(agent, task, own, rule).score[0])
 
 
 # --- training that goes wrong ---
@@ -349,12 +451,13 @@ def test_metrics_of_a_resumed_run_have_no_line_twice(tmp_path, monkeypatch, tiny
     assert [json.loads(line)["updates"] for line in run.metrics.read_text().splitlines()] == expected
 
 
-def test_what_is_trained_is_not_trained_again_when_scoring_fails(tmp_path, monkeypatch, tiny_config, tiny_run):
+@pytest.mark.parametrize("part", ["measured_accuracy", "score_snapshots"])
+def test_what_is_trained_is_not_trained_again_when_scoring_fails(tmp_path, monkeypatch, tiny_config, tiny_run, part):
     def failing(*_):
         raise PowerCut
 
     with monkeypatch.context() as patch:
-        patch.setattr("usfa.experiments.training.score_snapshots", failing)
+        patch.setattr(f"usfa.experiments.training.{part}", failing)
         with pytest.raises(PowerCut):
             train(tiny_config, tmp_path / "run")
     monkeypatch.setattr(Learner, "step", failing)

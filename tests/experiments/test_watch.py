@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from fake_agents import untrained
-from usfa.agents import AgentSpec, save_agent
+from usfa.agents import AgentSpec, Policy, save_agent
 from usfa.cli import main
 from usfa.environments import ObservationSpec, register
 from usfa.errors import InputError
@@ -22,9 +22,45 @@ def test_a_film_and_a_sheet_of_the_room(tmp_path, policy):
     with Image.open(film) as picture:
         assert picture.format == "GIF"
         assert picture.n_frames == 3  # every second frame
-        assert picture.size == (2 * 84, 84 + 44)
+        assert picture.size == (2 * 84, 84 + 62)
     with Image.open(sheet) as picture:
-        assert picture.size == (3 * 2 * 84, 2 * (84 + 44))
+        assert picture.size == (3 * 2 * 84, 2 * (84 + 62))
+
+
+@pytest.mark.parametrize(("rule", "shown"), [(None, "cautious"), ("gpi", "gpi"), ("follow", "follow")])
+def test_films_tell_whom_the_rule_trusts(tmp_path, monkeypatch, rule, shown):
+    """After every step, as the policy decides it."""
+    told, expected, call = [], [], Policy.__call__
+
+    def compose(view, plan, lines, size):
+        told.append(lines)
+        return np.zeros((size, size, 3), np.uint8)
+
+    def deciding(self, observation, legal=None):
+        action = call(self, observation, legal)
+        verb = "improves on" if self.decision.improved else "follows"
+        expected.append(f"{shown}   {verb} {('1000', '0100', '0010', '0001')[int(self.decision.policy)]}")
+        return action
+
+    monkeypatch.setattr("usfa.experiments.watch.compose", compose)
+    monkeypatch.setattr(Policy, "__call__", deciding)
+    watch("room", Watch("1,-1,0,0", agent="room", rule=rule, steps=12, size=42, seed=3, out=tmp_path / "film.gif"))
+    assert len(told) == 12
+    for (_, status, collected), decided in zip(told, expected, strict=True):
+        assert status.endswith(f"   {decided}")
+        assert collected.startswith("collected  ")
+    if shown != "cautious":
+        assert any("improves on" in decided for decided in expected) == (shown == "gpi")
+
+
+def test_a_film_without_an_agent_tells_of_no_rule(tmp_path, monkeypatch):
+    told = []
+    monkeypatch.setattr(
+        "usfa.experiments.watch.compose",
+        lambda view, plan, lines, size: told.append(lines[1]) or np.zeros((size, size, 3), np.uint8),
+    )
+    watch("room", Watch(task="1000", policy="random", steps=2, size=42, out=tmp_path / "film.gif"))
+    assert told == ["random   1 steps   return 0.0", "random   2 steps   return 0.0"]
 
 
 def test_nothing_is_replaced_without_a_word(tmp_path):
@@ -105,6 +141,15 @@ def test_requests_are_checked(tmp_path, settings, sentence):
         (["watch", "rom", "--task", "1,0", "--policy", "random"], "did you mean 'room'?"),
         (["watch", "room", "--task", "1000", "--agent", "nobody"], "Unknown agent or run directory 'nobody'"),
         (["watch", "room", "--task", "1000", "--candidates", "task"], "candidates is 'task', but there is no agent"),
+        (
+            ["watch", "room", "--task", "1000", "--rule", "gpi"],
+            "rule is 'gpi', but there is no agent; expected one with",
+        ),
+        (
+            ["watch", "room", "--task", "1000", "--agent", "room", "--rule", "gpy"],
+            "Unknown rule 'gpy': did you mean 'gpi'?",
+        ),
+        (["watch", "room", "--task", "1000", "--agent", "room", "--rule", "single"], "nothing acts by it"),
         (["watch"], "An environment is missing"),
     ],
 )
@@ -133,7 +178,7 @@ def test_other_environments_that_render_are_filmed_without_a_map(tmp_path):
     request = Watch(task="1000", policy="random", steps=2, size=84, out=tmp_path / "film.gif")
     film, _ = watch("room-doom", request)
     with Image.open(film) as picture:
-        assert picture.size == (84, 84 + 44)
+        assert picture.size == (84, 84 + 62)
 
 
 def test_a_film_ends_with_the_episode(tmp_path):

@@ -26,6 +26,7 @@ def front_of(w, values, optimal=NAN):
             "optimal": optimal,
             "nondominated": np.logical_not(dominated),
             "candidates": "task",
+            "rule": "cautious:0.5",
             "gamma": 0.99,
             "episodes": 5,
         }
@@ -81,14 +82,15 @@ def test_tables_give_figures_and_the_same_bytes_twice(features, names, known, tm
 def test_captions_say_what_the_figure_depends_on(features):
     for figure in drawn(features).values():
         settings, results = figure.get_supxlabel().splitlines()
-        assert settings == "γ = 0.99, 30 preferences, 5 episodes each, C = task"
+        assert settings == "γ = 0.99, 30 preferences, 5 episodes each, C = task, rule cautious:0.5"
         assert results == "expected utility −1.5 of 5.563, hypervolume 812.3 of 5.563 with reference (0, −50)"
 
 
 def test_captions_leave_out_what_is_not_there():
     front = some_front(2).assign(episodes=1)
     caption = fronts.all_figures(front, None, indicators(NAN, ""))["front"].get_supxlabel()
-    assert caption.splitlines() == ["γ = 0.99, 30 preferences, 1 episode each, C = task", "expected utility −1.5"]
+    settings = "γ = 0.99, 30 preferences, 1 episode each, C = task, rule cautious:0.5"
+    assert caption.splitlines() == [settings, "expected utility −1.5"]
 
 
 @pytest.mark.parametrize("features", [2, 3, 5])
