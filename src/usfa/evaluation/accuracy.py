@@ -167,14 +167,10 @@ def _optimism(followed: _Followed, z: Array, distance: Array) -> list[tuple[floa
 
 
 def _envelope(distance: Array, shares: Array) -> list[tuple[float, float]]:
-    """A rising line from 0: at each of a few distances the share that hardly any policy about as far exceeds.
-
-    What the learned policies themselves seem to promise in vain, at distance 0, is taken off: it is the same for all of
-    them, and mostly the noise of few episodes.
-    """
+    """A rising line: at each of a few distances the share that hardly any policy about as far exceeds."""
     farthest = distance.max()
     grid, window = np.linspace(0, farthest, _GRID), farthest / (_GRID - 1)
     near = [shares[np.abs(distance - d) <= window] for d in (grid if farthest > 0 else grid[:1])]
-    levels = np.array([part.mean() + _DEVIATIONS * part.std() if len(part) else 0.0 for part in near])
-    rising = np.maximum.accumulate(np.maximum(levels - levels[0], 0.0))
+    levels = [part.mean() + _DEVIATIONS * part.std() if len(part) else 0.0 for part in near]
+    rising = np.maximum.accumulate(np.maximum(levels, 0.0))
     return [(round(float(d), 5), round(float(level), 5)) for d, level in zip(grid, rising, strict=False)]

@@ -186,7 +186,9 @@ class _Stage:
             recent, running = _Recent(environments.observation), np.ones(len(worlds), np.bool_)
             moments = acting(self.agent.actor, self.agent.parameters, batch, recorder, self.epsilon, rng)
             for decision, _, step in islice(moments, PATIENCE):
-                nowhere = recent.step(environments.observation)
+                # After a termination the observation is that of the next episode, to which no step led.
+                undone, idle = recent.step(environments.observation)
+                nowhere = undone & ~environments.first, idle & ~environments.first
                 of_rule = decision.policy.numpy(), decision.improved.numpy()
                 record = (step.phi, recorder.psi, *of_rule, *nowhere, running, step.discount, step.ended)
                 rows.append(tuple(values.copy() for values in record))
