@@ -21,6 +21,7 @@ from usfa.decisions import PAPER_RULE, CandidateSet, Decision, Follow, Rule, Sit
 from usfa.environments import EnvironmentSource
 from usfa.errors import InputError
 from usfa.evaluation.episodes import PATIENCE, OnStep, acting, environments_of, playing, repeated
+from usfa.evaluation.evaluate import listed_rules
 from usfa.tasks import format_task, parse_task
 
 __all__ = ["Diagnosis", "diagnose"]
@@ -56,7 +57,7 @@ def diagnose(
     agent: TrainedAgent,
     task: str | ArrayLike,
     candidates: str | ArrayLike | None = None,
-    rules: Sequence[str | Rule] | None = None,
+    rules: str | Rule | Sequence[str | Rule] | None = None,
     *,
     episodes: int = 10,
     epsilon: float = 0.001,
@@ -70,7 +71,7 @@ def diagnose(
         agent: from :func:`usfa.load`, one with successor features.
         task: w.
         candidates: C; by default :attr:`TrainedAgent.default_candidates`.
-        rules: names or objects; by default :attr:`TrainedAgent.default_rule` and Eq. 3.
+        rules: a name or an object, or several; by default :attr:`TrainedAgent.default_rule` and Eq. 3.
         episodes: for each rule and each policy.
         epsilon: probability of a random action.
         seed: of the environments, the exploration and "sample:N".
@@ -83,7 +84,7 @@ def diagnose(
         raise InputError(f"episodes is {episodes} and epsilon {epsilon}; expected at least 1, and 0 to 1.")
     w = parse_task(task, agent.file.spec.features)
     chosen = agent.candidates(w, candidates, np.random.default_rng([seed, 0]))
-    given = dict.fromkeys((agent.default_rule, PAPER_RULE)) if rules is None else rules
+    given = listed_rules((agent.default_rule, PAPER_RULE) if rules is None else rules)
     by_name = {rule_name(rule): parse_rule(rule) for rule in given}
     environments = environments_of(agent, trust)
     count = episodes * (len(by_name) + len(chosen.z))

@@ -18,7 +18,7 @@ from usfa.evaluation.episodes import environments_of, playing
 from usfa.evaluation.scoring import ScoringProtocol, score
 from usfa.tasks import format_task, parse_tasks
 
-__all__ = ["evaluate"]
+__all__ = ["evaluate", "listed_rules"]
 
 
 def evaluate(
@@ -62,7 +62,8 @@ def evaluate(
     parameters = {name: tensor[None] for name, tensor in agent.parameters.items()}
     protocol = ScoringProtocol(episodes, epsilon, exact)
     rows = []
-    chosen_rules = _rules(agent, rules)
+    listed = listed_rules(agent.default_rule if rules is None else rules)
+    chosen_rules = [rule if rule == SINGLE else parse_rule(rule) for rule in listed]
     for name, chosen in _named_candidates(agent, candidates):
         for rule in chosen_rules:
             # The same streams for every set and rule: they meet the same environments and do not depend on each other.
@@ -79,13 +80,13 @@ def evaluate(
     return pd.DataFrame(rows, columns=["candidates", "rule", "task", "score", "std", "optimal", "gap"])
 
 
-def _rules(agent: TrainedAgent, rules: str | Rule | Sequence[str | Rule] | None) -> list[str | Rule]:
-    several = isinstance(rules, Iterable) and not isinstance(rules, str | Rule)
-    given: Any = agent.default_rule if rules is None else rules
-    given = list(given) if several else [given]
-    if not given:
+def listed_rules(rules: str | Rule | Sequence[str | Rule]) -> list[str | Rule]:
+    """One rule, or several, as a list."""
+    given: Any = rules
+    listed = list(given) if isinstance(given, Iterable) and not isinstance(given, str | Rule) else [given]
+    if not listed:
         raise InputError("The rules are empty; expected at least one, such as 'gpi'.")
-    return [rule if rule == SINGLE else parse_rule(rule) for rule in given]
+    return listed
 
 
 def _episode_count(candidates: CandidateSet[NDArray[np.float64]], rule: str | Rule, episodes: int) -> int:
