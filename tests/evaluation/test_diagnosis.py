@@ -192,6 +192,13 @@ def test_what_a_script_improves_is_counted_for_the_policy_that_it_trusts(ring_ag
     assert found.candidates["improved, script"].tolist() == pytest.approx([4 / 6, 0])
 
 
+@pytest.mark.parametrize("states", [2, 1000])
+def test_two_states_are_never_the_same_observation(states):
+    one, other = np.eye(states, dtype=np.float32)[[[0], [1]]]
+    recent = _Recent(one)
+    assert [recent.step(seen)[1].tolist() for seen in (other, one)] == [[False], [True]]
+
+
 def test_only_the_last_eight_observations_are_recent():
     """Places 0 to 8 are new, and place 0 is new again after nine steps; in between place 4 was seen five steps ago."""
     recent = _Recent(np.eye(12, dtype=np.float32)[[0]])

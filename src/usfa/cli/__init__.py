@@ -30,7 +30,7 @@ USAGE = """usfa: one agent for every task r = φ·w, by universal successor feat
 
   usfa train PRESET         train an agent, all seeds at once
   usfa evaluate RUN         how a trained agent does on any task, without learning
-  usfa diagnose RUN         why it does well or badly on a task: policies, promises, idle steps
+  usfa diagnose RUN         why it does well or badly on a task: values, returns, idle steps
   usfa front RUN            what it reaches over many preferences: front, utility, hypervolume, figures
   usfa reproduce WHAT       an experiment of the paper: trip, one-state, room
   usfa watch ENVIRONMENT    record a policy as film and contact sheet

@@ -23,10 +23,12 @@ from usfa.files import require_free
 
 __all__ = ["Diagnose", "run"]
 
+_STUCK = 60  # idle steps in a row that are worth a remark
+
 
 @dataclass(frozen=True)
 class Diagnose:
-    """Why an agent does well or badly on a task: what its policies promise and bring, whom rules trust, idle steps.
+    """Why an agent does well or badly on a task: ψ·w and return of each policy, which of them rules trust, idle steps.
 
     Examples:
       usfa diagnose room --task -1100
@@ -85,11 +87,11 @@ def _measure(command: Diagnose) -> None:
 
 
 def _accuracy(agent: TrainedAgent) -> pd.DataFrame:
-    """Steps are judged per feature, promises by distance: as text, for they have nothing in common."""
+    """Two rows of text: errors per feature, and optimism by distance."""
     assert agent.accuracy is not None
     steps = ", ".join(f"{error:.1%}" for error in agent.accuracy.step_error)
     promises = ", ".join(f"{share:.0%} at {distance:.2g}" for distance, share in agent.accuracy.optimism)
-    rows = {"error between steps, per feature": steps, "promised in vain, by distance from D_z": promises}
+    rows = {"error between steps, per feature": steps, "optimism, by distance from D_z": promises}
     return pd.DataFrame({"": list(rows), "share": list(rows.values())})
 
 
@@ -131,12 +133,12 @@ def _print(console: Console, agent: TrainedAgent, found: Diagnosis, title: str) 
     rules, alone = (found.actors[found.actors.actor == kind] for kind in ("rule", "policy"))
     for rule in rules.name:
         console.print(
-            table_of(_candidates(found, rule), f"Policies in C by {rule}: worth from the start, share of steps")
+            table_of(_candidates(found, rule), f"Policies in C by {rule}: value from the start, share of steps")
         )
     best = alone.loc[alone.score.idxmax()]
     for rule in rules.itertuples():
-        verdict = "above" if rule.score > best.score else "below"
-        stuck = f", and idle for {rule.longest_idle} steps in a row" if rule.longest_idle > 60 else ""
+        verdict = "level with" if rule.score == best.score else "above" if rule.score > best.score else "below"
+        stuck = f", and idle for {rule.longest_idle} steps in a row" if rule.longest_idle > _STUCK else ""
         console.print(f"{rule.name}: {verdict} the best policy alone ({best['name']}){stuck}.", soft_wrap=True)
     if agent.accuracy is None and agent.file.kind == "usfa":
         unmeasured = "How wrong ψ is was not measured, and the cautious rule assumes it; --measure measures it."
@@ -144,7 +146,7 @@ def _print(console: Console, agent: TrainedAgent, found: Diagnosis, title: str) 
 
 
 def _candidates(found: Diagnosis, rule: str) -> pd.DataFrame:
-    """The policies in C with what one rule made of them."""
+    """The policies in C, and how often one rule trusted each."""
     table = found.candidates[["policy"]]
     table = table.assign(
         **{name: found.candidates[name].map("{:.2f}".format) for name in ("distance", "promised", "realised")}

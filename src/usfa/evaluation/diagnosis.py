@@ -1,5 +1,5 @@
-"""Why does an agent do well or badly on a task? What each policy in C promised and what came of it, how often each was
-followed or improved upon, and how many steps led nowhere.
+"""Why does an agent do well or badly on a task? The tables compare ψ·w of each policy in C with its return, and count
+how often each policy was followed or improved upon and how many steps led nowhere.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 _REMEMBERED = 8
-"""Steps: what was seen so recently is nothing new."""
+"""Number of recent observations that a new one is compared with."""
 _SAME = 1 / 255
-"""Mean difference up to which two observations are the same: a share of a picture's range, or of the largest entry."""
+"""Difference up to which two observations are the same: of pictures the mean, as a share of their range; of vectors
+the largest, as a share of the largest entry."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,8 @@ class Diagnosis:
     last eight), and longest_idle, the most idle steps in a row in any episode."""
     candidates: pd.DataFrame
     """A row for each policy in C: policy, distance from the learned ones, promised (ψ·w at the start), realised (the
-    discounted return when it was followed alone), and for each rule the share of steps on which it was followed and
-    improved upon."""
+    discounted return when it was followed alone, with ψ for the rest of truncated episodes), and for each rule the
+    share of steps on which it was followed and improved upon."""
     features: pd.DataFrame
     """A row for each policy and feature: policy, feature, promised (mean of ψ_i along the policy), realised (mean of
     the discounted return from there) and error, the mean of |ψ_i - return|."""
@@ -65,7 +66,7 @@ def diagnose(
     trust: bool = False,
     console: Console | None = None,
 ) -> Diagnosis:
-    """Play a task by each rule and by each policy in C alone, in the same worlds; compare promises with returns.
+    """Play a task by each rule and by each policy in C alone, in the same worlds; compare ψ·w with the returns.
 
     Args:
         agent: from :func:`usfa.load`, one with successor features.
@@ -89,9 +90,11 @@ def diagnose(
     environments = environments_of(agent, trust)
     count = episodes * (len(by_name) + len(chosen.z))
     with playing("diagnosis", environments, count, console) as on_step:
-        stage = _Stage(agent, environments, w, episodes, epsilon, seed, on_step)
-        by_rule = {name: stage.play(chosen.map(lambda values: values[None]), rule) for name, rule in by_name.items()}
-        alone = stage.play(CandidateSet.believed(chosen.z[:, None]), Follow())
+        conditions = _Conditions(agent, environments, w, episodes, epsilon, seed, on_step)
+        by_rule = {
+            name: conditions.play(chosen.map(lambda values: values[None]), rule) for name, rule in by_name.items()
+        }
+        alone = conditions.play(CandidateSet.believed(chosen.z[:, None]), Follow())
     by_policy = {name: alone.part(index, len(chosen.z)) for index, name in enumerate(_names(chosen.z))}
     return Diagnosis(
         _actor_table(by_rule, by_policy, w),
@@ -122,7 +125,7 @@ class _Played(NamedTuple):
     running: Mask  # [T, B]
 
     def part(self, index: int, parts: int) -> _Played:
-        """Every so many-th episode."""
+        """Every `parts`-th episode, starting with `index`."""
         every: Any = (values[:, index::parts] for values in self)
         return _Played(*every)
 
@@ -131,7 +134,7 @@ class _Played(NamedTuple):
 
 
 class _Recorder:
-    """A rule that keeps what another one looked at."""
+    """Wraps a rule and keeps ψ of its last decision."""
 
     def __init__(self, rule: Rule) -> None:
         self._rule = rule
@@ -145,10 +148,12 @@ class _Recorder:
 
 
 class _Recent:
-    """The last observations of B environments, to tell steps that lead nowhere."""
+    """The last observations of B environments, to detect steps that lead nowhere."""
 
     def __init__(self, observation: NDArray[np.generic]) -> None:
         self._seen: deque[NDArray[np.float32]] = deque([self._flat(observation)], maxlen=_REMEMBERED)
+        # The mean over many entries hides the two that differ between one-hot states.
+        self._overall = np.mean if observation.dtype == np.uint8 else np.max
 
     @staticmethod
     def _flat(observation: NDArray[np.generic]) -> NDArray[np.float32]:
@@ -158,15 +163,16 @@ class _Recent:
         """Whether the new observations [B, ...] undo the step before, and whether they are among the recent ones."""
         new = self._flat(observation)
         size = 255.0 if observation.dtype == np.uint8 else np.abs(new).max(axis=1) + 1e-9
-        same: Mask = np.stack([np.abs(new - old).mean(axis=1) <= _SAME * size for old in self._seen])  # [recent, B]
+        differences = np.abs(np.stack(self._seen) - new)  # [recent, B, entries]
+        same: Mask = self._overall(differences, axis=2) <= _SAME * size  # [recent, B]
         undone: Mask = same[-2] & ~same[-1] if len(same) > 1 else np.zeros(len(new), np.bool_)
         self._seen.append(new)
         return undone, np.logical_or.reduce(same)
 
 
 @dataclass(frozen=True)
-class _Stage:
-    """What is the same for all rules and policies: the agent, the task and the worlds."""
+class _Conditions:
+    """What all rules and policies share: the agent, the task and the worlds."""
 
     agent: TrainedAgent
     environments: EnvironmentSource

@@ -1,5 +1,5 @@
-"""A diagnosis as a picture: promises against returns, whom each rule trusted, errors per feature, and steps that led
-nowhere. The tables are those of :class:`usfa.evaluation.Diagnosis`.
+"""A diagnosis as a figure: ψ·w against returns, the policies that each rule trusted, errors per feature, and steps that
+led nowhere. The tables are those of :class:`usfa.evaluation.Diagnosis`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from usfa.figures.style import styled
 __all__ = ["diagnosis_figure"]
 
 _PROMISED, _REALISED, _IMPROVED, _IDLE, _INK = "#56B4E9", "#0072B2", "#E69F00", "#D55E00", "#444444"
-_MOST = 12  # policies that can be read; of more, those that were trusted most are shown
+_MOST = 12  # policies shown: those that were trusted most
+_HATCHES = ("", "///", "...", "xxx")  # of the rules, in turn
 
 
 def diagnosis_figure(
@@ -70,11 +71,11 @@ def _trust(axes: Axes, candidates: pd.DataFrame) -> None:
     for number, rule in enumerate(rules):
         at = places + (number - (len(rules) - 1) / 2) * height
         followed, improved = candidates[f"followed, {rule}"], candidates[f"improved, {rule}"]
-        look: dict[str, Any] = {"hatch": "///" if number else "", "edgecolor": "white", "height": height * 0.9}
+        look: dict[str, Any] = {"hatch": _HATCHES[number % len(_HATCHES)], "edgecolor": "white", "height": height * 0.9}
         axes.barh(at, followed, color=_REALISED, label=f"{rule}: followed", **look)
         axes.barh(at, improved, left=followed, color=_IMPROVED, label=f"{rule}: improved upon", **look)
     _policies(axes, candidates.policy, places)
-    axes.set(title="Whom each rule trusted", xlabel="share of steps", xlim=(0, 1.02))
+    axes.set(title="Policies that each rule trusted", xlabel="share of steps", xlim=(0, 1.02))
     axes.legend(fontsize=8, loc="best")
 
 
