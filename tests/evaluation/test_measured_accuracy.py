@@ -214,6 +214,13 @@ def test_an_envelope_of_learned_policies_only_is_one_point():
     assert _envelope(np.zeros(4), shares) == [(0.0, round(0.25 + 3 * shares.std(), 5))]
 
 
+@pytest.mark.parametrize("farthest", [1e-16, 1e-6, 1.0])
+def test_distances_grow_however_small_they_are(farthest):
+    """An accuracy refuses distances that do not grow; of D_z on the simplex, rounding leaves some of 1e-16."""
+    found = _envelope(np.linspace(0, farthest, 20), np.full(20, 0.1))
+    assert usfa.decisions.Accuracy((0.1,), tuple(found)).optimism[-1] == (farthest, 0.1)
+
+
 def test_distances_at_which_there_is_nobody_do_not_fall():
     shares = [share for _, share in _envelope(np.array([0.0, 0.0, 3.0, 8.0]), np.array([0.0, 0.0, 0.5, 0.1]))]
     assert shares == [0, 0, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5]

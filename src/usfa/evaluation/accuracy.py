@@ -1,5 +1,5 @@
-"""How wrong is a trained ψ? Policies are followed where the agent was trained, and their promises compared with what
-came of them. Nothing is learned, and no test task is looked at.
+"""How wrong is a trained ψ? Policies are followed in the training environment, and ψ is compared with their returns.
+Nothing is learned, and no test task is used.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ Array = NDArray[np.float64]
 _FEWEST, _MOST = 24, 192  # environments
 _EPISODES = 4  # environments in which each policy away from M is followed
 _FARTHEST = 1.5  # distance of the farthest policies, in lengths of the longest training task
-_HORIZONS = 4  # steps, in effective horizons 1/(1-γ); only the first half is judged, whose returns are nearly complete
-_SHORTEST, _LONGEST = 32, 200  # steps
+_HORIZONS = 4  # steps, in effective horizons 1/(1-γ); only the first half is judged, so that T/2 follow each
+_SHORTEST, _LONGEST = 32, 200  # steps; a return is then complete to 1 - γ^(T/2): 86 % up to γ = 0.98, 63 % at 0.99
 _GRID = 9  # distances at which optimism is kept
-_DEVIATIONS = 3  # how many standard deviations above the mean over-promising is kept: hardly a policy is worse
+_DEVIATIONS = 3  # standard deviations above the mean at which optimism is kept: few policies exceed it
 
 
 class LearnedPolicies(NamedTuple):
-    """What an agent learned about."""
+    """Which policies an agent was trained on."""
 
     training_tasks: Array  # M, [K, D]
     sampler: PolicySampler  # D_z
@@ -49,11 +49,11 @@ class LearnedPolicies(NamedTuple):
 
 
 class _Followed(NamedTuple):
-    """B environments in which one policy each was followed for T steps."""
+    """T steps in B environments, with one policy followed in each."""
 
-    psi: Tensor  # [T, B, D]  what ψ promised
+    psi: Tensor  # [T, B, D]  of the policy's own action
     step_error: Tensor  # [T, B, D]  one-step temporal-difference errors
-    return_error: Tensor  # [T, B, D]  what came of it, less ψ
+    return_error: Tensor  # [T, B, D]  the discounted return less ψ
     real: Tensor  # [T, B]     bool, not a seam
 
 
@@ -66,7 +66,7 @@ def measured_accuracy(
     frames: int,
     rng: np.random.Generator,
 ) -> Accuracy:
-    """How far ψ of one run can be believed.
+    """How wrong ψ of one run is.
 
     Args:
         agent: a USFA.
@@ -74,7 +74,7 @@ def measured_accuracy(
         environments: where it was trained.
         learned: M and D_z.
         gamma: γ of the learner.
-        frames: how many steps to spend, about.
+        frames: about how many steps to spend; at least 24 and at most 192 environments are used.
         rng: for worlds and policies.
     """
     length = min(max(math.ceil(_HORIZONS / (1 - gamma)), _SHORTEST), _LONGEST) if gamma < 1 else _SHORTEST
@@ -91,9 +91,10 @@ def measured_accuracy(
 
 
 def accuracy_of(agent: TrainedAgent, trust: bool = False) -> Accuracy:
-    """How far ψ of a trained USFA can be believed, measured with a twentieth of its training's frames at most.
+    """How wrong ψ of a trained USFA is, measured as after training: see :func:`measured_accuracy`.
 
-    `trust` says whether the agent's file may name a module to import its environment from.
+    A twentieth of the training's frames is spent, within its limits. `trust` says whether the agent's file may name a
+    module to import its environment from.
     """
     assert isinstance(agent.actor, Agent)
     learned = LearnedPolicies(agent.training_tasks, agent.sampler, agent.tasks_acted_on)
@@ -103,10 +104,10 @@ def accuracy_of(agent: TrainedAgent, trust: bool = False) -> Accuracy:
 
 
 def _around(learned: LearnedPolicies, count: int, rng: np.random.Generator) -> Array:
-    """Policies [count, D] in all directions from learned ones, farther and farther."""
+    """Policies [count, D] at growing distances from learned ones, in all directions."""
     tasks = learned.training_tasks
     start = learned.sampler.sample(tasks[rng.integers(len(tasks), size=count)], 1, rng)[:, 0]
-    if learned.distance(start).any():  # D_z has no edge, and its middle is M
+    if learned.distance(start).any():  # D_z has no boundary, and M is its centre
         start = tasks[rng.integers(len(tasks), size=count)]
     direction = rng.standard_normal(start.shape)
     length = np.linspace(0, _FARTHEST * np.linalg.norm(tasks, axis=1).max(), count)
@@ -143,7 +144,7 @@ def _errors(psi: Tensor, greedy: Tensor, trajectory: Trajectory, lambda_: float)
 
 
 def _step_errors(followed: _Followed, z: Array, own: slice) -> list[float]:
-    """ρ, [D]: along the policies of M, of each feature those that do not care about it, if there are any."""
+    """ρ, [D]: for each feature along the policies of M with a small weight on it, or along all if there are none."""
     errors = []
     for feature, weights in enumerate(np.abs(z[own]).T):
         ignoring = weights <= np.abs(z[own]).max(axis=1) / 2
@@ -156,7 +157,7 @@ def _step_errors(followed: _Followed, z: Array, own: slice) -> list[float]:
 
 
 def _optimism(followed: _Followed, z: Array, distance: Array) -> list[tuple[float, float]]:
-    """What policies at each distance promised on their own task in vain, as a share of what was at stake."""
+    """By how much ψ·z exceeds the return at each distance, as a share of the stake."""
     tasks = torch.from_numpy(z).float()
     over = -torch.einsum("tbd,bd->tb", followed.return_error, tasks)
     at_stake = stake(followed.psi[:, :, None], tasks)[..., 0]
@@ -167,10 +168,11 @@ def _optimism(followed: _Followed, z: Array, distance: Array) -> list[tuple[floa
 
 
 def _envelope(distance: Array, shares: Array) -> list[tuple[float, float]]:
-    """A rising line: at each of a few distances the share that hardly any policy about as far exceeds."""
+    """A line that never falls: at each of a few distances, the share that few policies at about it exceed."""
     farthest = distance.max()
     grid, window = np.linspace(0, farthest, _GRID), farthest / (_GRID - 1)
     near = [shares[np.abs(distance - d) <= window] for d in (grid if farthest > 0 else grid[:1])]
     levels = [part.mean() + _DEVIATIONS * part.std() if len(part) else 0.0 for part in near]
     rising = np.maximum.accumulate(np.maximum(levels, 0.0))
-    return [(round(float(d), 5), round(float(level), 5)) for d, level in zip(grid, rising, strict=False)]
+    decimals = max(5, 4 - math.floor(math.log10(farthest))) if farthest > 0 else 5  # distances grow, however small
+    return [(round(float(d), decimals), round(float(level), 5)) for d, level in zip(grid, rising, strict=False)]

@@ -93,7 +93,7 @@ def _train(
 def _accuracy(
     config: TrainConfig, agent: Agent, run: RunDirectory, console: Console | None, name: str
 ) -> tuple[Accuracy, ...]:
-    """How wrong ψ of every run is at the end, measured with a twentieth of its frames at most; nothing for a UVFA."""
+    """How wrong ψ of every run is at the end, see :func:`measured_accuracy`; nothing for a UVFA."""
     if config.agent == "uvfa":
         return ()
     parameters, counters = run.load_snapshot(config.milestones[-1])
