@@ -1,9 +1,9 @@
-"""What a decision rule costs: the share of acting in the room that goes into deciding.
+"""The cost of a decision rule: its share of the time of acting in the room.
 
     python benchmarks/rule_cost.py [--steps 60]
 
-Acting is a step of the environments, the network and the rule. The shares are taken in one run, step by step, so that a
-slow minute of the machine hits all alike. Expected: at most 5 % for the cautious rule.
+Acting is a step of the environments, the network and the rule. Shares are taken step by step, so that a slow
+moment of the machine affects all parts of a step. Expected: at most 5 % for the cautious rule.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from usfa.experiments import load
 
 
 class Timed:
-    """A rule with a stopwatch."""
+    """Measures the time of each decision of a rule."""
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule

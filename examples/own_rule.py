@@ -1,4 +1,4 @@
-"""A decision rule of one's own: an object with a method `decide`. Here, one that keeps to a policy for some steps."""
+"""A decision rule of your own is an object with a method `decide`. This one keeps to a policy for some steps."""
 
 from dataclasses import dataclass
 
@@ -6,20 +6,20 @@ import torch
 
 import usfa
 from usfa.decisions import Decision, Situation
-from usfa.functional import policy_actions, q_values
+from usfa.functional import mask_illegal, policy_actions, q_values
 
 
 @dataclass(frozen=True)
 class Commit:
-    """Follow the policy that is worth most on w, and look for another only every so many steps."""
+    """Follow the policy with the largest value on w, and choose again only after a number of steps."""
 
     steps: int
-    name = "commit"  # what tables call it
-    remembers = True  # what it does depends on more than the state
+    name = "commit"  # shown in tables of scores
+    remembers = True  # its decision depends on more than the state, so scores are from episodes
 
     def decide(self, situation: Situation) -> Decision:
         psi, w, z, legal, *_, state = situation
-        q = q_values(psi, w)  # [B, N, A]
+        q = mask_illegal(q_values(psi, w), legal[:, None])  # [B, N, A]
         own = policy_actions(psi, z, legal)  # [B, N]
         best = q.gather(-1, own[..., None]).squeeze(-1).argmax(dim=-1)  # [B]
         kept, left = (best, torch.zeros_like(best)) if state is None else state
@@ -30,12 +30,12 @@ class Commit:
 
 
 def main() -> None:
-    torch.set_num_threads(1)  # small networks are fastest so
+    torch.set_num_threads(1)  # fastest for small networks
     agent = usfa.load("room")
     rules = (Commit(steps=15), "cautious", "gpi")
     table = usfa.evaluate(agent, [-1, 1, 0, 0], "train", rules, episodes=2)
     print(table[["rule", "score", "std"]].round(1).to_string(index=False))
-    policy = agent.policy([-1, 1, 0, 0], rule=Commit(steps=15))  # acts by it
+    policy = agent.policy([-1, 1, 0, 0], rule=Commit(steps=15))  # acts by this rule
     print(policy.rule)
 
 

@@ -2,8 +2,8 @@
 
     python benchmarks/studies/decision_rules.py [--agent room] [--rules gpi cautious:0.5 …] [--episodes 20]
 
-The tasks are those of room-validation, which are neither in M and M′ nor those with the objects in another order; the
-rooms are none that any published score was taken in. Results: docs/decision-rules.md.
+The tasks are those of room-validation: none is in M or M′, nor a permutation of a task there. The rooms are others than
+those of published scores. Results: docs/decision-rules.md.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ RULES = (
 
 @dataclass(frozen=True)
 class ShareOfStake:
-    """The simplest cautious rule: a margin of a fixed share of what is at stake, and every promise is believed."""
+    """The simplest cautious rule: a margin of a fixed share of the stake, and no doubts."""
 
     share: float
 

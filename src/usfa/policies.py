@@ -39,7 +39,7 @@ class PolicySampler(Protocol):
         ...
 
     def distance(self, z: Array, tasks: Array) -> Array:
-        """How far policies z [..., D] are from what is drawn for tasks [K, D], in Euclidean norm, [...]."""
+        """Euclidean distance of policies z [..., D] from those drawn for tasks [K, D], [...]."""
         ...
 
 
@@ -59,7 +59,7 @@ class Gaussian:
         return w[..., None, :] + np.sqrt(self.variance) * noise
 
     def distance(self, z: Array, tasks: Array) -> Array:
-        """To the nearest task: the density falls from there on."""
+        """To the nearest task, where the density is largest."""
         return _to_nearest(z, tasks)
 
 
@@ -126,7 +126,7 @@ class Simplex:
         return rng.dirichlet(np.ones(w.shape[-1]), (*w.shape[:-1], n))
 
     def distance(self, z: Array, tasks: Array) -> Array:
-        """To the nearest point of the simplex: z - τ, cut off at 0, with the τ that makes it sum to one."""
+        """To the nearest point of the simplex, max(z - τ, 0) with the τ for which it sums to 1."""
         falling = -np.sort(-z, axis=-1)
         taus = (falling.cumsum(axis=-1) - 1) / np.arange(1, z.shape[-1] + 1)
         last = (falling > taus).sum(axis=-1, keepdims=True) - 1
@@ -196,7 +196,7 @@ def distance_from_learned(z: Array, sampler: PolicySampler, training_tasks: Arra
         z: the policies.
         sampler: D_z.
         training_tasks: M, [K, D].
-        acted_on: the tasks that were acted on, as `LearnerConfig.tasks`; D_z is around them, in M or not.
+        acted_on: `LearnerConfig.tasks`, the tasks acted on in training; a local D_z is around them, in M or not.
     """
     if acted_on in TASKS_OF_M or not is_near_the_task(sampler):
         return sampler.distance(z, training_tasks)

@@ -88,7 +88,7 @@ class Rollout:
         return Collected(self._trajectory(w, core_state), frames, episodes, *self._joined(ended))
 
     def _greedy(self, parameters: Parameters, present: Present, w: Tensor, z: Tensor) -> tuple[Tensor, CoreState]:
-        """GPI over z, believed as they are: in training errors are for learning from."""
+        """GPI over z without caution: training corrects the errors that it runs into."""
         decision, core_state = self._agent.act(parameters, present, w, CandidateSet.believed(z), Gpi())
         return decision.action, core_state
 

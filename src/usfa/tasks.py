@@ -133,7 +133,7 @@ TASK_SETS: dict[str, Array] = {
     "room-hard": np.stack(
         [parse_task(w) for w in ("1100", "0111", "1111", "-1-100", "-1100", "-1101", "-11-10", "-11-11")]
     ),
-    # Not the paper's: to choose settings on. None is in M or M', nor is one with the objects in another order.
+    # Not in the paper: to choose settings on. None is in M or M', nor a permutation of a task there.
     "room-validation": np.array(
         [
             [1, 0.5, 0, 0],  # wishes

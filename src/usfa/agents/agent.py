@@ -55,7 +55,7 @@ class Actor(ABC):
     def situation(
         self, parameters: Parameters, present: Present, w: Tensor, candidates: CandidateSet[Tensor]
     ) -> tuple[Situation, CoreState]:
-        """What a decision rule chooses from: ψ of all candidates, and the new memory.
+        """The input of a decision rule, with ψ of all candidates, and the new memory.
 
         Args:
             parameters: the weights.
@@ -73,7 +73,7 @@ class Actor(ABC):
         rule: Rule,
         state: RuleState | None = None,
     ) -> tuple[Decision, CoreState]:
-        """What a rule decides on task w, and the new memory; exploration is the caller's."""
+        """The decision of a rule on task w, and the new memory; exploration is up to the caller."""
         situation, core_state = self.situation(parameters, present, w, candidates)
         return rule.decide(situation._replace(state=state)), core_state
 

@@ -80,7 +80,9 @@ class AgentFile:
             raise InputError("The agent's seeds are empty; expected at least one.")
         parse_tasks(self.training_tasks, self.spec.features)
         if self.accuracy and len(self.accuracy) != len(self.seeds):
-            raise InputError(f"The agent has {len(self.accuracy)} accuracies; expected {len(self.seeds)}, as seeds.")
+            raise InputError(
+                f"The agent has {len(self.accuracy)} accuracies; expected {len(self.seeds)}, one for each seed."
+            )
         for accuracy in self.accuracy:
             if len(accuracy.step_error) != self.spec.features:
                 raise InputError(
@@ -133,7 +135,7 @@ class TrainedAgent:
 
     @property
     def default_rule(self) -> str:
-        """Caution where ψ was learned; with exact tables and for a UVFA it would change nothing."""
+        """cautious where ψ was learned; gpi for exact tables and UVFAs, where cautious would change nothing."""
         return DEFAULT_RULE if self.file.kind == "usfa" else PAPER_RULE
 
     @property
@@ -144,7 +146,7 @@ class TrainedAgent:
     def candidates(
         self, w: NDArray[np.float64], candidates: Candidates | None, rng: np.random.Generator
     ) -> CandidateSet[NDArray[np.float64]]:
-        """The set C for every task, w [..., D] -> z [..., N, D], with what is known about its accuracy."""
+        """The set C for every task, w [..., D] -> z [..., N, D], with the measured errors of ψ."""
         chosen = self.default_candidates if candidates is None else candidates
         if self.file.kind == "uvfa" and not (isinstance(chosen, str) and chosen == "task"):
             raise InputError(f"A UVFA has no candidate set but 'task'; given was {chosen!r}.")
@@ -178,11 +180,11 @@ class TrainedAgent:
             seed: for "sample:N".
         """
         w = parse_task(task, self.file.spec.features)
-        believed = self.candidates(w, candidates, np.random.default_rng(seed)).tensors()
+        chosen = self.candidates(w, candidates, np.random.default_rng(seed)).tensors()
         present, single = self._at_start(observation)
         batch = len(present.observation)
         tasks = torch.from_numpy(w).float().expand(batch, -1)
-        of_each = believed.map(lambda values: values.expand(batch, *values.shape))
+        of_each = chosen.map(lambda values: values.expand(batch, *values.shape))
         situation, _ = self.actor.situation(self.parameters, present, tasks, of_each)
         q = q_values(situation.psi, situation.w).amax(dim=-2)
         q = mask_illegal(q, None if legal is None else torch.from_numpy(np.array(legal, np.bool_)))

@@ -28,7 +28,7 @@ class UvfaAgent(Agent):
     def situation(
         self, parameters: Parameters, present: Present, w: Tensor, candidates: CandidateSet[Tensor]
     ) -> tuple[Situation, CoreState]:
-        """Q(s,a,w) as the successor feature of the reward itself: D = 1, task 1, and the one policy that it knows.
+        """Q(s,a,w) as the successor feature of the reward itself: D = 1, task 1, and a single policy.
 
         Every rule then takes the greedy action.
         """

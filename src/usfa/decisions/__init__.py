@@ -1,4 +1,4 @@
-"""Decision rules: from the successor features of the policies in C, which may be wrong, to an action for a task w."""
+"""Decision rules: from inexact successor features of the policies in C to an action for a task w."""
 
 from usfa.decisions.accuracy import Accuracy, CandidateSet, assumed_accuracy
 from usfa.decisions.rules import (

@@ -20,7 +20,7 @@ Other = TypeVar("Other", bound=Array | Tensor)
 
 
 class CandidateSet(NamedTuple, Generic[Values]):
-    """The policies C for each task, and how far each can be believed: arrays, and tensors where a rule decides."""
+    """The policies C for each task, and how wrong ψ is for each: arrays, or tensors where a rule decides."""
 
     z: Values  # [..., N, D]
     step_error: Values  # [..., D]  see Accuracy.step_error
@@ -28,7 +28,7 @@ class CandidateSet(NamedTuple, Generic[Values]):
 
     @staticmethod
     def believed(z: Values) -> CandidateSet[Values]:
-        """Candidates [..., N, D] that are believed as they are."""
+        """Candidates [..., N, D] whose ψ is taken as exact."""
         return CandidateSet(z, cast(Values, 0.0 * z[..., 0, :]), cast(Values, 0.0 * z[..., 0]))
 
     def map(self, change: Callable[[Values], Other]) -> CandidateSet[Other]:
@@ -39,9 +39,9 @@ class CandidateSet(NamedTuple, Generic[Values]):
 
     @staticmethod
     def joined(sets: Sequence[CandidateSet[Array]]) -> CandidateSet[Array]:
-        """Sets of several tasks, each [K, N, D], one below the other; smaller ones repeat their first policy.
+        """Sets of several tasks, each [K, N, D], concatenated along K; smaller ones repeat their first policy.
 
-        A policy twice changes no maximum over C.
+        Repeating a policy changes no maximum over C.
         """
         size = max(one.z.shape[-2] for one in sets)
         return CandidateSet(
@@ -58,14 +58,14 @@ def _filled_up(values: Array, size: int) -> Array:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """How far ψ of one training run can be believed. Shares, without a unit."""
+    """How wrong ψ of one training run is. All values are ratios, without a unit."""
 
     step_error: tuple[float, ...]
-    """[D] ρ_i: by how much ψ_i contradicts itself from one step to the next, the median of |φ_i + γψ_i(s',a',z) -
-    ψ_i(s,a,z)| over the mean |ψ_i|, along policies that do not care about feature i."""
+    """[D] ρ_i: the one-step error of ψ_i, the median of |φ_i + γψ_i(s',a',z) - ψ_i(s,a,z)| divided by the mean of
+    |ψ_i|, along policies with a small z_i."""
     optimism: tuple[tuple[float, float], ...]
-    """(distance, share): policies up to this distance from the learned ones promise up to this share of what is at
-    stake in vain. Linear in between, and as far as the last one beyond it."""
+    """(distance, share): by how much ψ·z exceeds the return of policies at this distance from the learned ones, as a
+    share of the stake. Linear in between, constant beyond the last distance."""
 
     def __post_init__(self) -> None:
         pairs = np.array(self.optimism, dtype=np.float64).reshape(-1, 2)
@@ -75,7 +75,7 @@ class Accuracy:
             raise InputError(f"optimism is {self.optimism}; expected pairs of a growing distance and a share from 0.")
 
     def of(self, z: Array, distance: Array) -> CandidateSet[Array]:
-        """What is known about policies z [..., N, D] at a distance [..., N] from the learned ones."""
+        """Policies z [..., N, D] at a distance [..., N] from the learned ones, with their errors."""
         distances, shares = np.array(self.optimism).T
         step_error = np.broadcast_to(np.array(self.step_error), (*z.shape[:-2], z.shape[-1]))
         return CandidateSet(z, step_error.copy(), np.interp(distance, distances, shares))
@@ -86,5 +86,5 @@ def _are_from_zero(values: Array | tuple[float, ...]) -> bool:
 
 
 def assumed_accuracy(features: int) -> Accuracy:
-    """For agents that were saved before accuracies were measured: what the shipped room agent has, in round numbers."""
+    """For agents that were saved before accuracies were measured: roughly that of the shipped room agent."""
     return Accuracy((0.06,) * features, ((0.0, 0.0), (0.5, 0.2), (1.0, 0.9)))

@@ -33,23 +33,23 @@ __all__ = [
 ]
 
 RuleState = tuple[Tensor, ...]
-"""What a rule remembers of an episode, each tensor [B, ...]."""
+"""A rule's memory of an episode, each tensor [B, ...]."""
 
 
 class Situation(NamedTuple):
-    """What a rule decides on: B states, each with a task and a candidate set C."""
+    """The input of a rule: B states, each with a task and a candidate set C."""
 
     psi: Tensor  # [B, N, A, D]  ψ(s,a,z) of every policy in C
     w: Tensor  # [B, D]        the tasks
     z: Tensor  # [B, N, D]     the policies in C
     legal: Tensor  # [B, A]        bool
     step_error: Tensor  # [B, D]        how wrong ψ is between actions, see Accuracy.step_error
-    optimism: Tensor  # [B, N]        how much each policy may promise in vain, see Accuracy.optimism
+    optimism: Tensor  # [B, N]        how much ψ overestimates each policy, see Accuracy.optimism
     state: RuleState | None = None  # what the rule returned one step earlier; None when episodes start
 
 
 class Decision(NamedTuple):
-    """What a rule decides."""
+    """The output of a rule."""
 
     action: Tensor  # [B]     int64
     policy: Tensor  # [B]     int64, index in C of the trusted z
@@ -60,7 +60,7 @@ class Decision(NamedTuple):
 
 @runtime_checkable
 class Rule(Protocol):
-    """Chooses actions. Tables of scores call it by its `name` if it has one, else by its class."""
+    """Chooses actions. Tables of scores show its `name`, or the name of its class if it has none."""
 
     def decide(self, situation: Situation) -> Decision:
         """The decision for B states at once."""
@@ -84,9 +84,9 @@ class Gpi:
 
 @dataclass(frozen=True)
 class Follow:
-    """π_z(s) of the z that is worth most on w when it is followed: policy selection, no improvement.
+    """π_z(s) of the z with the largest value on w when it is followed: policy selection without improvement.
 
-    Promises are discounted by what is known of their optimism, as :class:`Cautious` does.
+    Values are reduced by the measured optimism, as in :class:`Cautious`.
     """
 
     name = "follow"
@@ -100,12 +100,12 @@ class Follow:
 
 @dataclass(frozen=True)
 class Cautious:
-    """Follow the best policy, and improve on it only where that promises more than ψ is known to be wrong by.
+    """Follow the best policy, and improve on it only where the gain exceeds the measured error of ψ.
 
-    The margin of an improving step is twice the error of ψ·w across z, for both of the values that it compares may be
-    wrong. Policies far from D_z lose what policies as far were seen to promise in vain. Both are as measured after
-    training (:class:`usfa.decisions.Accuracy`), times `caution`. With an exact ψ, or a caution of 0, this is Eq. 3.
-    docs/decision-rules.md has the theory.
+    The margin of an improving step is twice the error of ψ·w across z, because both values that it compares may be
+    wrong. The value of a policy is reduced by its optimism, which grows with the distance from D_z. Both are measured
+    after training (:class:`usfa.decisions.Accuracy`) and multiplied by `caution`. With an exact ψ, or a caution of 0,
+    this is Eq. 3. docs/decision-rules.md has the theory.
     """
 
     caution: float = 1.0
@@ -124,26 +124,26 @@ class Cautious:
         own_psi = take_actions(psi, own)
         doubt = self.caution * optimism * stake(own_psi, w)
         margin = 2 * self.caution * across_error(own_psi, w, z, step_error)
-        # Where no policy in C wants anything of what w wants, none is worth following: Eq. 3.
+        # If z·w ≤ 0 for every z in C, no policy is worth following: no margin, as in Eq. 3.
         serves = (torch.einsum("bnd,bd->bn", z, w) > 0).any(dim=-1, keepdim=True)
         return Decision(*choose(psi, w, z, legal, doubt, margin * serves, own))
 
 
 RULES: dict[str, str] = {
-    "cautious": "follow the best policy in C, improve on it beyond the measured error of ψ; cautious:2 is twice as shy",
-    "gpi": "Eq. 3, the paper's: the best action by the word of any policy in C",
-    "follow": "follow the policy in C that is worth most on w', never improve on it",
+    "cautious": "follow the best policy in C, improve on it beyond the measured error of ψ; cautious:2 doubles it",
+    "gpi": "Eq. 3, the paper's: the action with the largest value under any policy in C",
+    "follow": "follow the policy in C with the largest value on w', never improve on it",
 }
-"""Rules by name, with a word about each."""
+"""Rules by name, with a line about each."""
 
 DEFAULT_RULE = "cautious"
 PAPER_RULE = "gpi"
 SINGLE = "single"
-"""A yardstick of evaluations, no rule: the best policy of C for each task in hindsight, followed alone."""
+"""Not a rule but a baseline of evaluations: the best policy of C for each task in hindsight, followed alone."""
 
 
 def parse_rule(rule: str | Rule) -> Rule:
-    """A rule from its name ("gpi", "follow", "cautious", "cautious:0.5"); objects with a method `decide` stay."""
+    """A rule from its name ("gpi", "follow", "cautious", "cautious:0.5"), or the object itself if it has `decide`."""
     if not isinstance(rule, str):
         if isinstance(rule, type) or not isinstance(rule, Rule):
             raise InputError(f"The rule is {rule!r}; expected a name ({', '.join(RULES)}) or an object with decide().")
@@ -174,7 +174,7 @@ def _caution(text: str) -> float:
 
 
 def rule_name(rule: str | Rule) -> str:
-    """What tables call a rule."""
+    """The name of a rule in tables."""
     if isinstance(rule, str):
         return SINGLE if rule == SINGLE else rule_name(parse_rule(rule))
     return str(getattr(rule, "name", type(rule).__name__))

@@ -65,8 +65,8 @@ class Moment(NamedTuple):
     """One step of a batch of episodes."""
 
     decision: Decision  # of the rule
-    action: NDArray[np.int64]  # [B]  what was done: that, or a random action
-    step: Step  # what came of it
+    action: NDArray[np.int64]  # [B]  taken: that of the decision, or a random one
+    step: Step  # the result
 
 
 @contextmanager

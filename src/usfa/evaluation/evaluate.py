@@ -44,7 +44,7 @@ def evaluate(
         candidates: a set C, or several names; by default :attr:`TrainedAgent.default_candidates`.
         rules: how to choose among them: "cautious", "gpi" (Eq. 3), "follow", an object with a method `decide`, or
             several; by default :attr:`TrainedAgent.default_rule`. "single" is the best policy of C in hindsight,
-            followed alone: what a rule has to beat.
+            followed alone: the baseline that a rule should beat.
         episodes: per task, candidate set and rule, when the score is not exact.
         epsilon: probability of a random action in episodes.
         seed: of the environments, the exploration and "sample:N".
@@ -67,11 +67,11 @@ def evaluate(
     for name, chosen in _named_candidates(agent, candidates):
         for rule in chosen_rules:
             # The same streams for every set and rule: they meet the same environments and do not depend on each other.
-            believed = agent.candidates(w, chosen, np.random.default_rng([seed, 0])).map(lambda values: values[None])
+            sets = agent.candidates(w, chosen, np.random.default_rng([seed, 0])).map(lambda values: values[None])
             rngs = [np.random.default_rng([seed, 1])]
-            label, count = f"C = {name}, {rule_name(rule)}", _episode_count(believed, rule, episodes)
+            label, count = f"C = {name}, {rule_name(rule)}", _episode_count(sets, rule, episodes)
             with playing(label, environments, count, console) as on_step:
-                scores = score(agent.actor, parameters, environments, w, believed, rule, rngs, protocol, on_step)
+                scores = score(agent.actor, parameters, environments, w, sets, rule, rngs, protocol, on_step)
             means, stds = scores.returns[0].mean(axis=0), _std(scores.returns[0])
             rows += [
                 (name, rule_name(rule), format_task(task), mean, std, optimal, optimal - mean)

@@ -38,7 +38,7 @@ def exact_scores(
     candidates: CandidateSet[NDArray[np.float64]],
     rule: Rule,
 ) -> NDArray[np.float64]:
-    """The expected return of what a rule decides, for R runs and K tasks in one batch.
+    """The expected return of acting by a rule, for R runs and K tasks in one batch.
 
     Args:
         actor: the agent.
@@ -64,7 +64,7 @@ def decision_tables(
     candidates: CandidateSet[NDArray[np.float64]],
     rule: Rule,
 ) -> torch.Tensor:
-    """What every run does in every state on every task, [R, K, S]; arguments as in :func:`exact_scores`."""
+    """The action of every run in every state on every task, [R, K, S]; arguments as in :func:`exact_scores`."""
     runs, tasks = candidates.z.shape[:2]
     states = torch.from_numpy(actor.spec.observation.encode(np.tile(np.arange(mdp.states), tasks)))
     legal = mdp.legal.repeat(tasks, 1)

@@ -18,8 +18,8 @@ __all__ = ["SCORE_COLUMNS", "read_scores", "score_table", "write_table"]
 
 SCORE_COLUMNS = {
     "agent": "which agent",
-    "candidates": "the candidate set C that was chosen from",
-    "rule": "how: a decision rule, or single, the best policy of C in hindsight",
+    "candidates": "the candidate set C",
+    "rule": "the decision rule, or single, the best policy of C in hindsight",
     "training_set": "M",
     "policies": "D_z, with its σ where it has one",
     "seed": "of the training run",

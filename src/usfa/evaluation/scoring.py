@@ -52,7 +52,7 @@ def score(
     protocol: ScoringProtocol,
     on_step: OnStep | None = None,
 ) -> Scores:
-    """The returns of what a rule decides.
+    """The returns of acting by a rule.
 
     Args:
         actor: the agent.
@@ -75,10 +75,10 @@ def score(
     env = environments.one()
     mdp = exact_mdp(env)
     env.close()
-    lacking = _lacking(actor, mdp, rule, str(env))
-    if protocol.exact and lacking:
-        raise InputError(f"{lacking}; expected exact=False for it.")
-    if mdp is not None and not lacking and protocol.exact is not False:
+    obstacle = _obstacle(actor, mdp, rule, str(env))
+    if protocol.exact and obstacle:
+        raise InputError(f"{obstacle}; expected exact=False for it.")
+    if mdp is not None and not obstacle and protocol.exact is not False:
         returns = exact_scores(actor, parameters, mdp, w, candidates, rule)[:, None]
         return Scores(returns, optimal_return(mdp, torch.from_numpy(w)).numpy())
     played = []
@@ -90,8 +90,8 @@ def score(
     return Scores(np.stack(played).reshape(len(rngs), protocol.episodes, len(w)), np.full(len(w), np.nan))
 
 
-def _lacking(actor: Actor, mdp: TabularMDP | None, rule: Rule, env: str) -> str:
-    """What stands against exact scores, or nothing."""
+def _obstacle(actor: Actor, mdp: TabularMDP | None, rule: Rule, env: str) -> str:
+    """Why exact scores are not possible; empty if they are."""
     if mdp is None:
         return f"The environment {env} has no tables"
     if actor.remembers:
@@ -100,7 +100,7 @@ def _lacking(actor: Actor, mdp: TabularMDP | None, rule: Rule, env: str) -> str:
 
 
 def _best_in_hindsight(scores: Scores, size: int) -> Scores:
-    """Of every `size` policies, one after the other along K, the one with the best mean in each run."""
+    """For each task and run the policy with the best mean, of `size` policies that are adjacent along K."""
     returns = scores.returns.reshape(*scores.returns.shape[:2], -1, size)  # [R, E, K, N]
     best = returns.mean(axis=1, keepdims=True).argmax(axis=-1)[..., None]
     return Scores(np.take_along_axis(returns, best, axis=-1)[..., 0], scores.optimal[::size])

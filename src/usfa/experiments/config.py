@@ -30,10 +30,11 @@ class EvaluationConfig:
     candidates: tuple[str, ...] = ("task",)
     """Candidate sets C: task, train, train+task, sample:N."""
     rules: tuple[str, ...] = (PAPER_RULE,)
-    """Decision rules that every snapshot is scored with: gpi (Eq. 3), cautious, follow, single."""
+    """Decision rules that every snapshot is scored with: gpi (Eq. 3), cautious, follow, single. Before the last
+    snapshot ψ is taken as exact, so that cautious is gpi."""
     final_rules: tuple[str, ...] = (DEFAULT_RULE, SINGLE)
-    """Those that the last snapshot is scored with besides. single is the best policy of C in hindsight, followed alone:
-    what a rule has to beat."""
+    """Additional rules for the last snapshot. single is the best policy of C in hindsight, followed alone: the baseline
+    that a rule should beat."""
     snapshots: int = 25
     """How many snapshots are frozen during training, evenly spaced, besides the one before it."""
     episodes: int = 20

@@ -199,7 +199,7 @@ def _coverage_claims(final: pd.DataFrame) -> list[Claim]:
 
 
 def _reliability_claim(final: pd.DataFrame, single: pd.DataFrame) -> Claim:
-    """Reliable: not below the best policy of M, followed alone, which asks for no new behaviour at all."""
+    """Reliable means not below the best policy of M, followed alone, which needs no new behaviour."""
     difference = _paired(final, single, TRAIN)
     tasks = [_paired(final[final.task == task], single[single.task == task], TRAIN) for task in final.task.unique()]
     below = sum(_above(-runs) == "holds" for runs in tasks)

@@ -112,7 +112,7 @@ def score_snapshots(
 ) -> pd.DataFrame:
     """Every snapshot on every set of test tasks with every candidate set and rule: the table of scores.
 
-    `accuracy` is that of each run's last snapshot; the earlier ones are believed as they are.
+    `accuracy` is that of each run's last snapshot; ψ of the earlier ones is taken as exact.
     """
     tables: list[pd.DataFrame] = []
     for count, milestone in enumerate(config.milestones, 1):
@@ -128,7 +128,7 @@ def score_snapshots(
 
 
 def rules_of(config: TrainConfig, last: bool) -> tuple[str, ...]:
-    """The rules to score a snapshot with; to a UVFA, which has one policy, they are all the same."""
+    """The rules to score a snapshot with; only the first for a UVFA, which has one policy, so that all rules agree."""
     chosen = (*config.evaluation.rules, *(config.evaluation.final_rules if last else ()))
     return chosen[:1] if config.agent == "uvfa" else chosen
 
@@ -159,7 +159,7 @@ class ScoringPlan:
     def tables(
         self, agent: Agent, parameters: Parameters, rule: str, name: str, columns: dict[str, NDArray[np.int64]]
     ) -> list[pd.DataFrame]:
-        """Scores of one rule: a table for each part; of single, for each that has several policies to choose from."""
+        """Scores of one rule, a table for each part; with single, only for parts whose C has several policies."""
         tables = []
         whole = None if rule == SINGLE else self.score(agent, parameters, rule, self.parts)
         for part in self.parts:

@@ -149,9 +149,9 @@ def _exact_table(mdp: TabularMDP, path: Path) -> pd.DataFrame:
 def _scores_of_one(
     agent: TrainedAgent, mdp: TabularMDP, w: NDArray[np.float64], candidates: str, rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """By Eq. 3, as the paper has it."""
-    believed = agent.candidates(w, candidates, rng).map(lambda values: values[None])
-    return exact_scores(agent.actor, _stacked(agent), mdp, w, believed, Gpi())[0]
+    """By Eq. 3, as in the paper."""
+    sets = agent.candidates(w, candidates, rng).map(lambda values: values[None])
+    return exact_scores(agent.actor, _stacked(agent), mdp, w, sets, Gpi())[0]
 
 
 def _with_gap(scores: pd.DataFrame) -> pd.DataFrame:

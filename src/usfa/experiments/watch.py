@@ -153,7 +153,7 @@ def _frames(environment: str, request: Watch) -> Iterator[Pixels]:
 
 
 def _decided(policy: Policy) -> str:
-    """Whom the rule trusted, in words."""
+    """The rule, and the policy that it follows or improves on."""
     assert policy.decision is not None
     trusted = format_task(policy.z[int(policy.decision.policy)].round(2))
     return f"{rule_name(policy.rule)}   {'improves on' if policy.decision.improved else 'follows'} {trusted}"

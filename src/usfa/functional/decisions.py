@@ -1,4 +1,4 @@
-"""From successor features that may be wrong to an action: follow a policy, or improve on it beyond a margin."""
+"""From inexact successor features to an action: follow a policy, or improve on it beyond a margin."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Choice", "across_error", "choose", "stake"]
 
 
 class Choice(NamedTuple):
-    """An action, the policy that vouches for it, and whether that policy would have taken it itself."""
+    """An action, the policy whose value it was chosen by, and whether it differs from that policy's own action."""
 
     action: Tensor  # [...]
     policy: Tensor  # [...]     index in C of the trusted z
@@ -30,7 +30,7 @@ def choose(
     margin: Tensor | float = 0.0,
     own: Tensor | None = None,
 ) -> Choice:
-    """Follow the policy that is worth most on w, unless an action promises more than that by a margin.
+    """Follow the policy with the largest value on w, unless some action's value exceeds it by a margin.
 
     With Q(s,a,z) = ψ(s,a,z)·w - doubt(z), following is worth v = max_z Q(s, π_z(s), z). An improving step takes the
     action of max_{a,z} Q(s,a,z) - margin(z) if that is at least v; otherwise the best policy acts itself. Without doubt
@@ -42,8 +42,8 @@ def choose(
         z: [..., N, D].
         legal: [..., A] or None.
         doubt: [..., N], subtracted from the value of each policy.
-        margin: [..., N], what an improving step by each policy must promise beyond following.
-        own: [..., N], π_z(s), for callers who have it already.
+        margin: [..., N], by how much an improving step's value must exceed that of following.
+        own: [..., N], π_z(s); computed if it is None.
     """
     q = mask_illegal(q_values(psi, w), None if legal is None else legal[..., None, :])  # [..., N, A]
     own = policy_actions(psi, z, legal) if own is None else own  # [..., N]
@@ -53,15 +53,15 @@ def choose(
     promise = improving.amax(dim=-2)  # [..., A]
     improves = promise.amax(dim=-1) >= following.amax(dim=-1)
     best_action = promise.argmax(dim=-1)
-    vouching = _take(improving, best_action[..., None].expand(own.shape)).squeeze(-1).argmax(dim=-1)
-    policy = torch.where(improves, vouching, following.argmax(dim=-1))
+    trusted = _take(improving, best_action[..., None].expand(own.shape)).squeeze(-1).argmax(dim=-1)
+    policy = torch.where(improves, trusted, following.argmax(dim=-1))
     own_action = _take(own, policy).squeeze(-1)
     action = torch.where(improves, best_action, own_action)
     return Choice(action, policy, action != own_action, doubted.amax(dim=-2))
 
 
 def stake(psi: Tensor, w: Tensor) -> Tensor:
-    """Σ_i |ψ_i w_i|, all that a policy moves for better or worse: psi [..., N, D] and w [..., D] -> [..., N].
+    """Σ_i |ψ_i w_i|, the gains and losses of each policy added up: psi [..., N, D] and w [..., D] -> [..., N].
 
     Unlike the net value ψ·w it does not vanish where gains and losses cancel.
     """
@@ -71,8 +71,8 @@ def stake(psi: Tensor, w: Tensor) -> Tensor:
 def across_error(psi: Tensor, w: Tensor, z: Tensor, relative: Tensor) -> Tensor:
     """Σ_i ρ_i |ψ_i| |w_i - c z_i| with c = w·z/‖z‖²: the error of ψ·w across z.
 
-    ψ·w is c ψ·z and a rest. Learning compares actions by ψ·z at every step, so that differences along z are the best
-    known there are; those of the rest matter to nothing that was learned.
+    ψ·w is c ψ·z plus a rest. Learning compares actions by ψ·z at every step, so differences between actions are well
+    known along z. Nothing that was learned depends on those of the rest.
 
     Args:
         psi: [..., N, D], of each policy's own action.

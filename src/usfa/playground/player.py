@@ -44,12 +44,12 @@ class Player:
 
     def set_task(self, w: NDArray[np.float64]) -> None:
         self.w = w
-        self._believed = self._policies(self.candidates)
+        self._candidate_set = self._policies(self.candidates)
         self.thought = None
 
     def choose(self, candidates: Candidates) -> None:
         """Set C; InputError if this agent cannot have it."""
-        self._believed = self._policies(candidates)
+        self._candidate_set = self._policies(candidates)
         self.candidates = candidates
         self._forget_decision()
 
@@ -59,7 +59,7 @@ class Player:
         self._forget_decision()
 
     def _forget_decision(self) -> None:
-        """Decide anew, by a rule that remembers nothing."""
+        """Decide again, with an empty rule state."""
         self.thought = None
         self._rule_state: RuleState | None = None
 
@@ -100,7 +100,7 @@ class Player:
             self._previous_action,
             self._memory,
             self.w,
-            self._believed,
+            self._candidate_set,
             self._rule,
             self._rule_state,
         )
@@ -124,7 +124,7 @@ class Player:
     @property
     def z(self) -> NDArray[np.float64]:
         """C, [N, D]."""
-        return self._believed.z
+        return self._candidate_set.z
 
     @property
     def rule(self) -> str:

@@ -42,7 +42,7 @@ class Thought:
     q: NDArray[np.float32]  # [A]  the values of actions that the rule compared; -inf where illegal
     trusted: int  # index in C of the policy that the rule follows or improves on
     improved: bool  # the action is not that policy's own
-    values: NDArray[np.float32]  # [N]  what each policy in C is worth here by the rule, see _values
+    values: NDArray[np.float32]  # [N]  the value of each policy in C under the rule, see _values
     psi: NDArray[np.float32]  # [D]  ψ(s, action, trusted z); of a UVFA its value, D = 1
     memory: CoreState  # each [1, ...], after this observation
     rule_state: RuleState  # each [1, ...], after this decision
@@ -99,10 +99,10 @@ def _decide(questions: Sequence[Question], situation: Situation, memories: Seque
 
 
 def _values(rule: Rule, situation: Situation) -> Tensor:
-    """What each policy is worth by a rule, [B, N].
+    """The value of each policy under a rule, [B, N].
 
-    Of Eq. 3, the most that z promises: max_a ψ(s,a,z)·w. Of other rules, what following z is worth: ψ(s,π_z(s),z)·w
-    less the rule's doubt about z. What a rule makes of one policy is what it decides on a set of that policy alone.
+    Under Eq. 3 it is that of z's best action on w, max_a ψ(s,a,z)·w; under other rules that of following z,
+    ψ(s,π_z(s),z)·w less the rule's doubt about z. The doubt is found by letting the rule decide with each z alone.
     """
     psi, w, z, legal, step_error, optimism, _ = situation
     size = z.shape[1]
@@ -131,13 +131,8 @@ def _present(questions: Sequence[Question]) -> Present:
 
 
 def _padded(questions: Sequence[Question]) -> CandidateSet[Tensor]:
-    """The sets of all questions, [B, N, D]; smaller ones repeat their last policy, which changes no maximum."""
-    size = max(len(question.candidates.z) for question in questions)
-    rows = []
-    for z, step_error, optimism in (question.candidates for question in questions):
-        filled = np.minimum(np.arange(size), len(z) - 1)
-        rows.append((z[filled], step_error, optimism[filled]))
-    return CandidateSet(*(np.stack(values) for values in zip(*rows, strict=True))).tensors()
+    """The sets of all questions, [B, N, D]; :func:`_rows` removes the padding of smaller ones."""
+    return CandidateSet.joined([one.candidates.map(lambda values: values[None]) for one in questions]).tensors()
 
 
 def _rows(situation: Situation, rows: Sequence[int], questions: Sequence[Question]) -> Situation:

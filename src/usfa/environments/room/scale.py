@@ -34,7 +34,7 @@ def measured(scores: pd.DataFrame, yardstick: pd.DataFrame) -> pd.DataFrame:
 def as_a_whole(measured_scores: pd.DataFrame, name: str) -> pd.DataFrame:
     """Means over the tasks of a set for each candidate set and rule, and Σ(score − random) / Σ(oracle − random).
 
-    Where only some tasks dislike something, they have a row of their own, which the others would hide.
+    If some of the tasks, but not all, have negative entries, those have a row of their own.
     """
     disliking = measured_scores[measured_scores.task.str.contains("-", regex=False)]
     parts = {name: measured_scores}

@@ -11,8 +11,8 @@ export const nameOfRule = (rule) => (rule === EQ_3 ? "Eq. 3" : rule);
 // What the bars of actions and of policies are under a rule, see _values in thoughts.py.
 export const hintOfActions = (rule) => (rule === EQ_3 ? "max over z of ψ(s, a, z)·w" : "max over z of ψ(s, a, z)·w, less doubt");
 export const hintOfPolicies = (rule) => (rule === EQ_3
-  ? ["A bar is the most that z promises here, max over a of ψ(s, a, z)·w."]
-  : ["A bar is what following z is worth here, ψ(s, π", element("sub", { textContent: "z" }), "(s), z)·w, less the doubt about z."]);
+  ? ["A bar is the value of z’s best action here, max over a of ψ(s, a, z)·w."]
+  : ["A bar is the value of following z here, ψ(s, π", element("sub", { textContent: "z" }), "(s), z)·w, less the doubt about z."]);
 
 // The comparison that one click sets up.
 export const COMPARED = [EQ_3, "cautious"];
