@@ -7,6 +7,7 @@ import pytest
 
 from usfa.cli import main
 from usfa.decisions import assumed_accuracy
+from usfa.errors import InputError
 from usfa.evaluation import accuracy_of, diagnose
 from usfa.experiments import load, measure_and_save
 from usfa.files import read_json, write_json
@@ -74,7 +75,11 @@ def test_nothing_is_replaced_without_being_told_to(desk, capsys):
         ("trip --task 1,0,0", "3 entries"),
         ("room-uvfa --task 1000", "A UVFA has no policies to compare"),
         ("room-uvfa --measure", "A uvfa agent has no learned ψ to measure; expected a USFA."),
-        ("trip --measure", "is measured already; --overwrite measures it anew."),
+        (
+            "trip --measure",
+            "The agent 'trip' is part of the package; expected a directory of your own, or a copy.",
+        ),
+        ("trip --task 1,0 --rule gpi cautious cautious:1", "expected each name once."),
     ],
 )
 def test_mistakes_are_one_sentence(desk, capsys, words, sentence):
@@ -102,5 +107,7 @@ def test_an_older_agent_is_served_with_assumed_errors_and_can_be_measured(desk, 
 
 def test_a_measured_accuracy_is_replaced_only_if_asked_for(older_agent):
     (first,) = measure_and_save(older_agent)
+    with pytest.raises(InputError, match="is measured already; --overwrite measures it anew"):
+        measure_and_save(older_agent)
     (second,) = measure_and_save(older_agent, overwrite=True)
     assert first.accuracy == second.accuracy

@@ -274,7 +274,8 @@ def test_single_in_episodes_is_the_policy_with_the_best_mean(agent):
 def test_single_keeps_all_episodes_of_one_policy():
     """Of the best mean; not the best policy of every episode, which nobody could be."""
     returns = np.array([[[1.0, 0.0, 5.0, 7.0], [1.0, 9.0, 5.0, 0.0]], [[4.0, 0.0, 0.0, 1.0], [4.0, 0.0, 2.0, 1.0]]])
-    best = _best_in_hindsight(Scores(returns, np.array([1.0, 1.0, 2.0, 2.0])), 2)  # two runs, episodes, tasks, policies
+    by_policy = np.moveaxis(returns.reshape(2, 2, 2, 2), -1, 0)  # two policies, runs, episodes, tasks
+    best = _best_in_hindsight([Scores(each, np.array([1.0, 2.0])) for each in by_policy])
     assert best.returns.tolist() == [[[0.0, 5.0], [9.0, 5.0]], [[4.0, 0.0], [4.0, 2.0]]]
     assert best.optimal.tolist() == [1, 2]
 

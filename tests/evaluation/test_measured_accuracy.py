@@ -112,7 +112,7 @@ def test_measuring_leaves_the_global_generator_alone():
     [
         (GAMMA, 0, 64, 24),
         (0.5, 0, 32, 24),  # not fewer steps
-        (0.99, 0, 200, 24),  # not more
+        (0.999, 0, 400, 24),  # not more
         (1.0, 0, 32, 24),
         (GAMMA, 64 * 60, 64, 58),  # 10 along M, and four for each of 12 policies around
         (GAMMA, 10**9, 64, 192),

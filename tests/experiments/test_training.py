@@ -92,8 +92,8 @@ def test_rules_can_be_chosen(tmp_path, tiny_config):
     ("rules", "final_rules", "sentence"),
     [
         ((), ("gpi",), r"^evaluation\.rules is empty; expected at least one decision rule, such as 'gpi'\.$"),
-        (("gpi",), ("cautious", "gpi"), r"^evaluation\.rules and final_rules are .*; expected each once\.$"),
-        (("cautious", "cautious:1.0"), (), r"^evaluation\.rules and final_rules are .*; expected each once\.$"),
+        (("gpi",), ("cautious", "cautious"), r"^evaluation\.final_rules is .*; expected each once\.$"),
+        (("cautious", "cautious:1.0"), (), r"^evaluation\.rules is .*; expected each once\.$"),
         (("gpy",), (), r"^Unknown rule 'gpy': did you mean 'gpi'\?"),
         (("gpi",), ("cautious:-1",), r"^The rule is 'cautious:-1'; expected a number from 0 after the colon"),
     ],

@@ -16,7 +16,7 @@ from torch import Tensor
 from usfa.agents import Agent, TrainedAgent
 from usfa.decisions import Accuracy
 from usfa.environments import EnvironmentSource
-from usfa.evaluation.episodes import environments_of
+from usfa.evaluation.episodes import check_fits, environments_of
 from usfa.functional import policy_actions, stake, take_actions
 from usfa.losses import td_errors
 from usfa.networks import Parameters
@@ -29,10 +29,11 @@ __all__ = ["LearnedPolicies", "accuracy_of", "measured_accuracy"]
 Array = NDArray[np.float64]
 
 _FEWEST, _MOST = 24, 192  # environments
+_FEWEST_AROUND = 4  # policies away from M
 _EPISODES = 4  # environments in which each policy away from M is followed
 _FARTHEST = 1.5  # distance of the farthest policies, in lengths of the longest training task
 _HORIZONS = 4  # steps, in effective horizons 1/(1-γ); only the first half is judged, so that T/2 follow each
-_SHORTEST, _LONGEST = 32, 200  # steps; a return is then complete to 1 - γ^(T/2): 86 % up to γ = 0.98, 63 % at 0.99
+_SHORTEST, _LONGEST = 32, 400  # steps; a return is then complete to 1 - γ^(T/2): 86 % up to γ = 0.99
 _GRID = 9  # distances at which optimism is kept
 _DEVIATIONS = 3  # standard deviations above the mean at which optimism is kept: few policies exceed it
 
@@ -81,7 +82,7 @@ def measured_accuracy(
     size = min(max(frames // length, _FEWEST), _MOST)
     tasks = learned.training_tasks
     own = np.resize(tasks, (max(size // 6, len(tasks)), tasks.shape[1]))
-    around = _around(learned, max(size - len(own), _EPISODES) // _EPISODES, rng)
+    around = _around(learned, max((size - len(own)) // _EPISODES, _FEWEST_AROUND), rng)
     z = np.concatenate([own, np.repeat(around, _EPISODES, axis=0)])
     followed = _follow(agent, parameters, environments, z, gamma, length, rng)
     return Accuracy(
@@ -107,7 +108,7 @@ def _around(learned: LearnedPolicies, count: int, rng: np.random.Generator) -> A
     """Policies [count, D] at growing distances from learned ones, in all directions."""
     tasks = learned.training_tasks
     start = learned.sampler.sample(tasks[rng.integers(len(tasks), size=count)], 1, rng)[:, 0]
-    if learned.distance(start).any():  # D_z has no boundary, and M is its centre
+    if (learned.distance(start) > 1e-9).any():  # D_z has no boundary, and M is its centre
         start = tasks[rng.integers(len(tasks), size=count)]
     direction = rng.standard_normal(start.shape)
     length = np.linspace(0, _FARTHEST * np.linalg.norm(tasks, axis=1).max(), count)
@@ -128,6 +129,7 @@ def _follow(
     tasks = torch.from_numpy(z).float()
     one_run = {name: x[None] for name, x in parameters.items()}
     with closing(batch):
+        check_fits(agent, batch)
         rollout = Rollout(agent, batch, 1, length, next(iter(parameters.values())).device)
         tasks = tasks.to(rollout.device)
         collected = rollout.collect(one_run, tasks[None], tasks[None, :, None], 0.0, [rng])
@@ -163,7 +165,7 @@ def _optimism(followed: _Followed, z: Array, distance: Array) -> list[tuple[floa
     at_stake = stake(followed.psi[:, :, None], tasks)[..., 0]
     totals = np.stack([(x * followed.real).sum(dim=0).numpy() for x in (over, at_stake)], axis=1).astype(np.float64)
     _, first, policy = np.unique(z, axis=0, return_index=True, return_inverse=True)
-    vain, staked = np.stack([totals[policy == index].sum(axis=0) for index in range(len(first))]).T
+    vain, staked = np.stack([totals[policy.ravel() == index].sum(axis=0) for index in range(len(first))]).T
     return _envelope(distance[first], np.divide(vain, staked, out=np.zeros_like(vain), where=staked > 0))
 
 

@@ -28,6 +28,7 @@ __all__ = [
     "OnStep",
     "VectorReturns",
     "acting",
+    "check_fits",
     "environments_of",
     "episode_batch",
     "episode_returns",
@@ -150,15 +151,7 @@ def vector_returns(
         patience: an episode that lasts longer counts with what it has collected so far.
         on_step: told of every step.
     """
-    environments, features = batch.environments, batch.w.shape[1]
-    with closing(environments):
-        if environments.features != features:
-            raise InputError(
-                f"The environment has {environments.features} features; the agent's tasks have {features} entries."
-            )
-        shown, expected = environments.observation.shape[1:], actor.spec.observation.shape
-        if shown != expected:
-            raise InputError(f"The environment shows observations of shape {shown}; the agent expects {expected}.")
+    with closing(batch.environments):
         steps = (moment.step for moment in acting(actor, parameters, batch, rule, epsilon, rng))
         return _collect(steps, batch.w.shape, gamma, patience, on_step)
 
@@ -186,11 +179,24 @@ def _collect(
     return VectorReturns(discounted, undiscounted)
 
 
+def check_fits(actor: Actor, environments: Batch) -> None:
+    """InputError if environments have other features or observations than those an agent was made for."""
+    if environments.features != actor.spec.features:
+        features = actor.spec.features
+        raise InputError(
+            f"The environment has {environments.features} features; the agent's tasks have {features} entries."
+        )
+    shown, expected = environments.observation.shape[1:], actor.spec.observation.shape
+    if shown != expected:
+        raise InputError(f"The environment shows observations of shape {shown}; the agent expects {expected}.")
+
+
 def acting(
     actor: Actor, parameters: Parameters, batch: EpisodeBatch, rule: Rule, epsilon: float, rng: np.random.Generator
 ) -> Iterator[Moment]:
     """Act on the tasks of a batch by a rule, ε-greedily, step by step and without end."""
     environments = batch.environments
+    check_fits(actor, environments)
     tasks, candidates = torch.from_numpy(batch.w).float(), batch.candidates.tensors()
     memory = actor.initial_state(len(environments))
     action = np.zeros(len(environments), np.int64)

@@ -86,6 +86,9 @@ def listed_rules(rules: str | Rule | Sequence[str | Rule]) -> list[str | Rule]:
     listed = list(given) if isinstance(given, Iterable) and not isinstance(given, str | Rule) else [given]
     if not listed:
         raise InputError("The rules are empty; expected at least one, such as 'gpi'.")
+    names = [rule_name(rule) for rule in listed]
+    if len(set(names)) < len(names):
+        raise InputError(f"The rules are {names}; expected each name once.")
     return listed
 
 

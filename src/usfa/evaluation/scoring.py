@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -66,11 +67,11 @@ def score(
         on_step: told of every step of episodes.
     """
     if rule == SINGLE:
-        size = candidates.z.shape[-2]
-        alone = CandidateSet.believed(candidates.z.reshape(len(candidates.z), -1, 1, w.shape[-1]))
-        rows = np.repeat(w, size, axis=0)
-        each = score(actor, parameters, environments, rows, alone, Follow(), rngs, protocol, on_step)
-        return _best_in_hindsight(each, size)
+        each = []
+        for index in range(candidates.z.shape[-2]):  # one after the other, in the same worlds, to save memory
+            alone, own_rngs = CandidateSet.believed(candidates.z[..., [index], :]), copy.deepcopy(rngs)
+            each.append(score(actor, parameters, environments, w, alone, Follow(), own_rngs, protocol, on_step))
+        return _best_in_hindsight(each)
     rule = parse_rule(rule)
     env = environments.one()
     mdp = exact_mdp(env)
@@ -99,8 +100,8 @@ def _obstacle(actor: Actor, mdp: TabularMDP | None, rule: Rule, env: str) -> str
     return f"The rule {rule_name(rule)!r} has a memory" if getattr(rule, "remembers", False) else ""
 
 
-def _best_in_hindsight(scores: Scores, size: int) -> Scores:
-    """For each task and run the policy with the best mean, of `size` policies that are adjacent along K."""
-    returns = scores.returns.reshape(*scores.returns.shape[:2], -1, size)  # [R, E, K, N]
+def _best_in_hindsight(each: Sequence[Scores]) -> Scores:
+    """The policy with the best mean for each task in each run."""
+    returns = np.stack([scores.returns for scores in each], axis=-1)  # [R, E, K, N]
     best = returns.mean(axis=1, keepdims=True).argmax(axis=-1)[..., None]
-    return Scores(np.take_along_axis(returns, best, axis=-1)[..., 0], scores.optimal[::size])
+    return Scores(np.take_along_axis(returns, best, axis=-1)[..., 0], each[0].optimal)

@@ -51,9 +51,10 @@ class EvaluationConfig:
             raise InputError("evaluation.candidates is empty; expected at least one candidate set, such as 'task'.")
         if not self.rules:
             raise InputError("evaluation.rules is empty; expected at least one decision rule, such as 'gpi'.")
-        names = [rule_name(rule) for rule in (*self.rules, *self.final_rules)]
-        if len(set(names)) < len(names):
-            raise InputError(f"evaluation.rules and final_rules are {names}; expected each once.")
+        for setting, rules in {"rules": self.rules, "final_rules": self.final_rules}.items():
+            names = [rule_name(rule) for rule in rules]
+            if len(set(names)) < len(names):
+                raise InputError(f"evaluation.{setting} is {names}; expected each once.")
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,8 @@ def measure_and_save(
     file = load_agent(directory).file
     if file.kind != "usfa":
         raise InputError(f"A {file.kind} agent has no learned ψ to measure; expected a USFA.")
+    if os.fspath(path) in SHIPPED_AGENTS:
+        raise InputError(f"The agent {path!r} is part of the package; expected a directory of your own, or a copy.")
     if file.accuracy and not overwrite:
         raise InputError(f"The accuracy of the agent in {directory} is measured already; --overwrite measures it anew.")
     with progress_bar("measuring how wrong ψ is", len(file.seeds), "runs", console) as bar:

@@ -130,6 +130,7 @@ def score_snapshots(
 def rules_of(config: TrainConfig, last: bool) -> tuple[str, ...]:
     """The rules to score a snapshot with; only the first for a UVFA, which has one policy, so that all rules agree."""
     chosen = (*config.evaluation.rules, *(config.evaluation.final_rules if last else ()))
+    chosen = tuple({rule_name(rule): rule for rule in chosen}.values())
     return chosen[:1] if config.agent == "uvfa" else chosen
 
 

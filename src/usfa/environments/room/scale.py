@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from usfa.environments.room.rules import CAMERA_ARGUMENTS
+from usfa.tasks import parse_task
 
 __all__ = ["YARDSTICK", "is_standard_room", "measured", "read_yardstick"]
 
@@ -36,7 +37,7 @@ def as_a_whole(measured_scores: pd.DataFrame, name: str) -> pd.DataFrame:
 
     If some of the tasks, but not all, have negative entries, those have a row of their own.
     """
-    disliking = measured_scores[measured_scores.task.str.contains("-", regex=False)]
+    disliking = measured_scores[[bool((parse_task(task) < 0).any()) for task in measured_scores.task]]
     parts = {name: measured_scores}
     if 1 < disliking.task.nunique() < measured_scores.task.nunique():
         parts[f"{name}, with dislikes"] = disliking
