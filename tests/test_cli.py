@@ -419,7 +419,7 @@ def test_bad_input_is_one_sentence(desk, capsys, words, sentence):
         (["train", "trip-usfa", *SMALL, "--evaluation.tasks", "1,0,0"], "has 3 entries; expected 2"),
         (["train", "trip-uvfa", *SMALL, "--evaluation.candidates", "train"], "A UVFA has no candidate set but 'task'"),
         (["train", "trip-usfa", *SMALL, "--evaluation.rules", "gpy"], "Unknown rule 'gpy': did you mean 'gpi'?"),
-        (["train", "trip-usfa", *SMALL, "--evaluation.final-rules", "gpi"], "expected each once"),
+        (["train", "trip-usfa", *SMALL, "--evaluation.final-rules", "single", "single"], "expected each once"),
         (["train", "trip-usfa", *SMALL, "--evaluation.epsilon", "2"], "epsilon"),
         (["train", "trip-usfa", *SMALL, "--evaluation.episodes", "0"], "episodes"),
     ],

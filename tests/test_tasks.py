@@ -158,8 +158,20 @@ def test_sets_are_those_of_the_paper(name, tasks):
 
 
 def test_no_set_is_unchecked():
-    rooms = {"room-train", "room-train-large", "room-easy", "room-hard"}
+    """Besides the paper's there is one to choose settings on, which is checked below."""
+    rooms = {"room-train", "room-train-large", "room-easy", "room-hard", "room-validation"}
     assert set(TASK_SETS) == rooms | {"trip-train", "trip-directions", "trip-diagonal", "one-state-train"}
+
+
+def test_settings_are_chosen_on_other_tasks_than_those_of_training_and_test():
+    """Nor is one the same with the objects in another order: a room has no order of objects. Each is there once."""
+    mine = {tuple(sorted(w)) for w in task_set("room-validation").tolist()}
+    papers = {
+        tuple(sorted(w)) for name in ("train", "train-large", "easy", "hard") for w in task_set(f"room-{name}").tolist()
+    }
+    assert len(mine) == len(task_set("room-validation")) == 16
+    assert not mine & papers
+    assert {(min(w) < 0, max(w) > 0) for w in mine} == {(False, True), (True, True), (True, False)}
 
 
 def test_a_set_can_be_changed_without_harm():

@@ -140,6 +140,10 @@ def test_environments_without_features_are_refused():
         ({"rules": "gpi:1"}, r"^The rule is 'gpi:1'; expected 'gpi', which has no setting\.$"),
         ({"rules": 3}, r"^The rule is 3; expected a name"),
         ({"rules": [3]}, r"^The rule is 3; expected a name \(cautious, gpi, follow\) or an object with decide\(\)\.$"),
+        (
+            {"rules": ["gpi", "cautious", Gpi()]},
+            r"^The rules are \['gpi', 'cautious', 'gpi'\]; expected each name once\.$",
+        ),
         ({"rules": []}, r"^The rules are empty; expected at least one, such as 'gpi'\.$"),
         ({"episodes": 0}, r"^episodes is 0 and epsilon 0\.001; expected at least 1, and 0 to 1\.$"),
         ({"epsilon": -0.1}, r"^episodes is 20 and epsilon -0\.1"),

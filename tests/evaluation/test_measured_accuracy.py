@@ -7,9 +7,14 @@ import torch
 
 import usfa
 from exact_agents import PARAMETERS, ExactUsfa, deterministic, plus_or_minus, ring, source_of
+from fake_agents import untrained
+from usfa.agents import save_agent
 from usfa.environments import trip_mdp
+from usfa.errors import InputError
 from usfa.evaluation import LearnedPolicies, accuracy_of, measured_accuracy
 from usfa.evaluation.accuracy import _around, _envelope, _Followed, _optimism, _step_errors
+from usfa.experiments import measure_and_save
+from usfa.networks import stack_runs
 from usfa.policies import parse_sampler
 
 GAMMA = 0.9375
@@ -243,6 +248,21 @@ def test_policies_around_go_farther_and_farther(policies, acted_on):
         assert np.isclose(from_m, lengths[:, None]).any(axis=1).all()
 
 
+def test_many_training_tasks_leave_policies_to_look_at_around_them():
+    """30 tasks are more than there are environments for; four policies around them are followed all the same."""
+    tasks = np.random.default_rng(0).standard_normal((30, 2))
+    accuracy = measured(ExactUsfa(ring(GAMMA)), tasks)
+    assert len(accuracy.optimism) == 9
+    assert accuracy.optimism[-1][0] > 0
+
+
 def test_a_uvfa_is_nothing_to_measure(tmp_path):
-    with pytest.raises(usfa.errors.InputError, match=r"^A uvfa agent has no learned ψ to measure; expected a USFA\.$"):
-        usfa.experiments.measure_and_save("room-uvfa")
+    agent = untrained("uvfa")
+    save_agent(tmp_path / "agent", agent.file, stack_runs([agent.parameters]))
+    with pytest.raises(InputError, match=r"^A uvfa agent has no learned ψ to measure; expected a USFA\.$"):
+        measure_and_save(tmp_path / "agent")
+
+
+def test_agents_of_the_package_stay_as_they_are():
+    with pytest.raises(InputError, match=r"^The agent 'trip' is part of the package; expected a directory of your own"):
+        measure_and_save("trip", overwrite=True)

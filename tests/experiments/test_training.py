@@ -79,13 +79,18 @@ def test_final_rules_are_for_the_last_snapshot(tiny_run):
 
 
 def test_rules_can_be_chosen(tmp_path, tiny_config):
-    evaluation = replace(tiny_config.evaluation, rules=("follow", "cautious:2"), final_rules=(), tasks=("1,1",))
+    """One that is among the final rules as well is scored once."""
+    evaluation = replace(
+        tiny_config.evaluation, rules=("follow", "cautious:2"), final_rules=("gpi", "follow"), tasks=("1,1",)
+    )
     config = small(replace(tiny_config, evaluation=evaluation))
     scores = read_scores(train(config, tmp_path / "run").scores)
     assert scores.groupby("rule").snapshot.unique().map(list).to_dict() == {
         "follow": [0, 6, 12],
         "cautious:2": [0, 6, 12],
+        "gpi": [12],
     }
+    assert not scores.duplicated(["candidates", "rule", "seed", "snapshot", "task"]).any()
 
 
 @pytest.mark.parametrize(

@@ -80,9 +80,9 @@ def test_tasks_of_the_wrong_size_are_refused(oracle):
 
 def test_the_table_has_a_row_per_set_task_and_policy():
     table = yardstick(2, RoomRules(decisions=3))
-    assert len(table) == (4 + 8 + 5 + 8) * 3
+    assert len(table) == (4 + 8 + 5 + 8 + 16) * 3
     assert (table["low"] <= table["mean"]).all()
-    assert as_markdown(table).count("\n| room-") == 25
+    assert as_markdown(table).count("\n| room-") == 41
     with pytest.raises(InputError, match="episodes is 1; expected"):
         yardstick(1)
 
