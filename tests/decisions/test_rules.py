@@ -17,6 +17,7 @@ from usfa.decisions import (
     parse_rule,
     rule_name,
 )
+from usfa.decisions import decided as checked
 from usfa.errors import InputError
 from usfa.functional import choose
 
@@ -269,3 +270,40 @@ def test_rules_can_be_batched_over_runs(rule):
     batched = torch.vmap(lambda *tensors: tuple(rule.decide(Situation(*tensors)))[:4])(*stacked)
     for run, tensors in enumerate(runs):
         assert_same([values[run] for values in batched], rule.decide(Situation(*tensors)))
+
+
+class Returning:
+    """A rule of the user's own that returns what it is told to."""
+
+    def __init__(self, result):
+        self.result = result
+
+    def decide(self, situation):
+        return self.result
+
+
+@pytest.mark.parametrize(
+    ("action", "sentence"),
+    [
+        (None, r"returned a NoneType; expected a usfa\.decisions\.Decision\.$"),
+        (torch.zeros(7, dtype=torch.int64), r"of shape \(7,\); expected torch\.int64 of shape \(3,\)\.$"),
+        (torch.zeros(3), r"returned actions that are torch\.float32 of shape \(3,\); expected torch\.int64"),
+        (torch.tensor([0, 1, 99]), r"returned an action outside of 0 to 3; expected one of these\.$"),
+        (torch.tensor([0, 1, -1]), r"returned an action outside of 0 to 3"),
+    ],
+)
+def test_what_own_rules_return_is_checked(action, sentence):
+    situation = Situation(
+        torch.zeros(3, 2, 4, 2),
+        torch.ones(3, 2),
+        torch.ones(3, 2, 2),
+        torch.ones(3, 4, dtype=torch.bool),
+        torch.zeros(3, 2),
+        torch.zeros(3, 2),
+    )
+    no = torch.zeros(3, dtype=torch.bool)
+    result = None if action is None else Decision(action, torch.zeros(3, dtype=torch.int64), no, torch.zeros(3, 4))
+    with pytest.raises(InputError, match=rf"^The rule 'Returning' {sentence}" if action is None else sentence):
+        checked(Returning(result), situation)
+    good = Decision(torch.tensor([0, 1, 3]), torch.zeros(3, dtype=torch.int64), no, torch.zeros(3, 4))
+    assert checked(Returning(good), situation) is good

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from usfa.decisions import CandidateSet, Decision, Rule, RuleState, Situation
+from usfa.decisions import CandidateSet, Decision, Rule, RuleState, Situation, decided
 from usfa.environments import ObservationSpec
 from usfa.networks import NetworkConfig, Parameters, UniversalNetwork, initial_parameters
 from usfa.trajectory import CoreState, Inputs, Present, Trajectory
@@ -75,7 +75,7 @@ class Actor(ABC):
     ) -> tuple[Decision, CoreState]:
         """The decision of a rule on task w, and the new memory; exploration is up to the caller."""
         situation, core_state = self.situation(parameters, present, w, candidates)
-        return rule.decide(situation._replace(state=state)), core_state
+        return decided(rule, situation._replace(state=state)), core_state
 
 
 class Agent(Actor):

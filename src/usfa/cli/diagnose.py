@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,7 +116,7 @@ def _diagnose(command: Diagnose) -> None:
         write_table(path, table)
     title = f"{command.run} on task {command.task}, {command.episodes} episodes each"
     save(diagnosis_figure(found.actors, found.candidates, found.features, title, _names(agent)), results[-1])
-    _print(console, agent, found, title)
+    _print(console, agent, found, title, command.episodes)
     console.print(f"Tables: {command.path}   figure: {results[-1]}", soft_wrap=True)
     print_next(console, f"evaluate {command.run} --task {command.task} --rule cautious gpi follow single")
 
@@ -126,23 +127,32 @@ def _names(agent: TrainedAgent) -> tuple[str, ...]:
     return tuple(kind.name for kind in OBJECTS[: agent.file.spec.features])
 
 
-def _print(console: Console, agent: TrainedAgent, found: Diagnosis, title: str) -> None:
-    actors = found.actors.assign(**{name: found.actors[name].map("{:.1f}".format) for name in ("score", "std")})
+def _print(console: Console, agent: TrainedAgent, found: Diagnosis, title: str, episodes: int) -> None:
+    actors = found.actors.assign(**{name: found.actors[name].map("{:.3g}".format) for name in ("score", "std")})
     shares = {name: actors[name].map("{:.1%}".format) for name in ("improved", "undone", "idle")}
     console.print(table_of(actors.assign(**shares), title))
     rules, alone = (found.actors[found.actors.actor == kind] for kind in ("rule", "policy"))
     for rule in rules.name:
-        console.print(
-            table_of(_candidates(found, rule), f"Policies in C by {rule}: value from the start, share of steps")
-        )
+        console.print(table_of(_candidates(found, rule), f"Policies in C by {rule}: discounted value, share of steps"))
     best = alone.loc[alone.score.idxmax()]
     for rule in rules.itertuples():
-        verdict = "level with" if rule.score == best.score else "above" if rule.score > best.score else "below"
+        verdict = _verdict(rule.score - best.score, _standard_error((rule.std, best["std"]), episodes))
         stuck = f", and idle for {rule.longest_idle} steps in a row" if rule.longest_idle > _STUCK else ""
         console.print(f"{rule.name}: {verdict} the best policy alone ({best['name']}){stuck}.", soft_wrap=True)
     if agent.accuracy is None and agent.file.kind == "usfa":
         unmeasured = "How wrong ψ is was not measured, and the cautious rule assumes it; --measure measures it."
         console.print(unmeasured, soft_wrap=True)
+
+
+def _standard_error(stds: tuple[float, float], episodes: int) -> float:
+    """Of the difference of two means."""
+    return math.hypot(*stds) / math.sqrt(episodes)
+
+
+def _verdict(difference: float, standard_error: float) -> str:
+    if abs(difference) <= 1.96 * standard_error or difference == 0:
+        return "level, within the noise of these episodes, with"
+    return "above" if difference > 0 else "below"
 
 
 def _candidates(found: Diagnosis, rule: str) -> pd.DataFrame:

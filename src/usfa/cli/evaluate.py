@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +12,7 @@ from rich.console import Console
 
 from usfa.agents import TrainedAgent
 from usfa.cli.terminal import parse, progress_console, table_of
-from usfa.decisions import SINGLE
+from usfa.decisions import PAPER_RULE, SINGLE
 from usfa.environments.room.scale import as_a_whole, is_standard_room, measured, read_yardstick
 from usfa.errors import InputError
 from usfa.evaluation import evaluate
@@ -74,7 +75,23 @@ def run(words: list[str]) -> None:
     known = bool(table.optimal.notna().any())
     table = table.drop(columns=["std"] if known else ["optimal", "gap"])
     how = "exact returns" if known else f"undiscounted returns of {command.episodes} episodes, ε = {command.epsilon:g}"
-    Console().print(table_of(table, f"{agent!r}: {how}"))
+    console = Console()
+    console.print(table_of(_rounded(table) if "normalised" in table else table, f"{agent!r}: {how}"))
+    if SINGLE in set(table.rule):
+        console.print("single: the best policy of C for each task in hindsight, followed alone.", soft_wrap=True)
+    if agent.accuracy is None and agent.file.kind == "usfa" and not set(table.rule) <= {PAPER_RULE, SINGLE}:
+        unmeasured = f"How wrong ψ is was not measured but assumed: usfa diagnose {command.run} --measure measures it."
+        console.print(unmeasured, soft_wrap=True)
+
+
+def _rounded(table: pd.DataFrame) -> pd.DataFrame:
+    """Scores in the room, narrow enough for a terminal."""
+    digits = {"score": 1, "std": 1, "random": 1, "oracle": 1, "normalised": 2}
+    cells = {
+        name: ["–" if math.isnan(value) else f"{value:.{count}f}" for value in table[name]]
+        for name, count in digits.items()
+    }
+    return table.assign(**cells).rename(columns={"normalised": "norm."})
 
 
 def _scores(command: Evaluate, agent: TrainedAgent, task: str) -> pd.DataFrame:

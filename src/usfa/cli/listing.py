@@ -6,7 +6,7 @@ import pandas as pd
 from rich.console import Console
 
 from usfa.cli.terminal import table_of
-from usfa.decisions import RULES
+from usfa.decisions import RULES, SINGLE
 from usfa.environments import ENVIRONMENTS
 from usfa.errors import InputError
 from usfa.experiments import PRESETS, SHIPPED_AGENTS
@@ -34,7 +34,7 @@ def run(words: list[str]) -> None:
         "environments": {name: entry.about for name, entry in ENVIRONMENTS.items()} | OTHERS_ENVIRONMENTS,
         "task sets": sets | SPREAD_SETS,
         "candidate sets (--candidates)": CANDIDATE_SETS,
-        "decision rules (--rule)": RULES,
+        "decision rules (--rule)": RULES | {SINGLE: "for evaluation only: the best policy in C in hindsight"},
         "shipped agents (usfa evaluate, usfa.load)": SHIPPED_AGENTS,
     }
     for title, entries in sections.items():

@@ -13,6 +13,7 @@ from usfa.decisions.rules import (
     Rule,
     RuleState,
     Situation,
+    decided,
     parse_rule,
     rule_name,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "RuleState",
     "Situation",
     "assumed_accuracy",
+    "decided",
     "parse_rule",
     "rule_name",
 ]

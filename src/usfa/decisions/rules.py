@@ -28,6 +28,7 @@ __all__ = [
     "Rule",
     "RuleState",
     "Situation",
+    "decided",
     "parse_rule",
     "rule_name",
 ]
@@ -171,6 +172,25 @@ def _caution(text: str) -> float:
     if not 0 <= caution < math.inf:
         raise InputError(f"The rule is 'cautious:{text}'; expected a number from 0 after the colon, such as 0.5.")
     return caution
+
+
+def decided(rule: Rule, situation: Situation) -> Decision:
+    """What a rule decides; InputError if a rule of the user's own returns something that cannot be acted on."""
+    decision = rule.decide(situation)
+    if isinstance(rule, Gpi | Follow | Cautious):
+        return decision
+    batch, actions = situation.legal.shape
+    wrong = ""
+    if not isinstance(decision, Decision):
+        wrong = f"a {type(decision).__name__}; expected a usfa.decisions.Decision"
+    elif decision.action.shape != (batch,) or decision.action.dtype != torch.int64:
+        found = f"{decision.action.dtype} of shape {tuple(decision.action.shape)}"
+        wrong = f"actions that are {found}; expected torch.int64 of shape ({batch},)"
+    elif bool(((decision.action < 0) | (decision.action >= actions)).any()):
+        wrong = f"an action outside of 0 to {actions - 1}; expected one of these"
+    if wrong:
+        raise InputError(f"The rule {rule_name(rule)!r} returned {wrong}.")
+    return decision
 
 
 def rule_name(rule: str | Rule) -> str:

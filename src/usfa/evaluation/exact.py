@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from usfa.agents import Actor
-from usfa.decisions import CandidateSet, Rule, Situation, rule_name
+from usfa.decisions import CandidateSet, Rule, Situation, decided, rule_name
 from usfa.environments import Environment, TabularEnv
 from usfa.errors import InputError
 from usfa.functional import TabularMDP, policy_return
@@ -78,7 +78,7 @@ def decision_tables(
         torch.from_numpy(np.repeat(w, mdp.states, axis=0)).float().expand(runs, -1, -1),
         candidates.map(lambda values: np.repeat(values, mdp.states, axis=1)).tensors(),
     )
-    decision = rule.decide(Situation(*(values.flatten(0, 1) for values in situations)))
+    decision = decided(rule, Situation(*(values.flatten(0, 1) for values in situations)))
     if decision.state:
         raise InputError(
             f"The rule {rule_name(rule)!r} has a memory, which no table of states has; expected it to have an "
