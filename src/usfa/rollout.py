@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from usfa.agents import Agent
-from usfa.decisions import CandidateSet, Gpi
+from usfa.decisions import CandidateSet
 from usfa.environments import Batch
+from usfa.functional import greedy_actions, q_values
 from usfa.networks import Parameters, over_runs
 from usfa.trajectory import CoreState, Present, Trajectory
 
@@ -88,9 +89,12 @@ class Rollout:
         return Collected(self._trajectory(w, core_state), frames, episodes, *self._joined(ended))
 
     def _greedy(self, parameters: Parameters, present: Present, w: Tensor, z: Tensor) -> tuple[Tensor, CoreState]:
-        """GPI over z without caution: training corrects the errors that it runs into."""
-        decision, core_state = self._agent.act(parameters, present, w, CandidateSet.believed(z), Gpi())
-        return decision.action, core_state
+        """GPI over z without caution: training corrects the errors that it runs into.
+
+        Only the action is needed here, at every step of training; which policy it is trusted for is not worked out.
+        """
+        situation, core_state = self._agent.situation(parameters, present, w, CandidateSet.believed(z))
+        return greedy_actions(q_values(situation.psi, situation.w).amax(dim=-2), situation.legal), core_state
 
     def _joined(
         self, ended: list[tuple[NDArray[np.float64], NDArray[np.int64]]]

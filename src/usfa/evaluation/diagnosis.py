@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from rich.console import Console
 
 from usfa.agents import TrainedAgent
-from usfa.decisions import PAPER_RULE, CandidateSet, Decision, Follow, Rule, Situation, parse_rule, rule_name
+from usfa.decisions import PAPER_RULE, CandidateSet, Decision, Follow, Rule, Situation, decided, parse_rule, rule_name
 from usfa.environments import EnvironmentSource
 from usfa.errors import InputError
 from usfa.evaluation.episodes import PATIENCE, OnStep, acting, environments_of, playing, repeated
@@ -141,7 +141,7 @@ class _Recorder:
         self.psi: Array = np.zeros((0, 0))
 
     def decide(self, situation: Situation) -> Decision:
-        decision = self._rule.decide(situation)
+        decision = decided(self._rule, situation)
         rows = np.arange(len(decision.action))
         self.psi = situation.psi.numpy()[rows, decision.policy.numpy(), decision.action.numpy()].astype(np.float64)
         return decision
