@@ -19,7 +19,7 @@ from usfa.decisions import (
 )
 from usfa.decisions import decided as checked
 from usfa.errors import InputError
-from usfa.functional import choose
+from usfa.functional import across_error, choose, gpi, policy_actions, stake, take_actions
 
 B, N, A, D = 40, 3, 4, 3
 
@@ -194,6 +194,45 @@ def test_gpi_is_the_literal_formula():
     assert not decision.improved.all()
 
 
+def test_gpi_has_the_ties_of_eq_3():
+    """Small integers: sums are exact, and ties are everywhere."""
+    rng = np.random.default_rng(0)
+    psi, w, z = rng.integers(-2, 3, (400, N, A, D)), rng.integers(-2, 3, (400, D)), rng.integers(-2, 3, (400, N, D))
+    legal = torch.from_numpy(rng.random((400, A)) < 0.7)
+    psi, w, z = (torch.from_numpy(x).float() for x in (psi, w, z))
+    found = Gpi().decide(Situation(psi, w, z, legal, 0 * w, 0 * z[..., 0]))
+    some = legal.any(dim=1)
+    expected, by_choose = gpi(psi, w, legal), choose(psi, w, z, legal)
+    for one, other, another in zip(found[:2], expected[:2], by_choose[:2], strict=True):
+        assert torch.equal(one[some], other[some])
+        assert torch.equal(one[some], another[some])
+    assert torch.equal(found.improved[some], by_choose.improved[some])
+    assert torch.equal(found.q, expected.q_max)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("caution", "improves"), [(0.0, True), (1.0, True), (1.0, False)])
+def test_the_compiled_decision_is_the_one_of_the_formulas(dtype, caution, improves):
+    psi, w, z, legal, step_error, optimism, _ = Situation(*(x.to(dtype) for x in random_situation()[:6]))
+    legal = legal.bool()
+    own = policy_actions(psi, z, legal)
+    doubt = caution * optimism * stake(take_actions(psi, own), w)
+    margin = 2 * caution * across_error(take_actions(psi, own), w, z, step_error)
+    margin *= (torch.einsum("bnd,bd->bn", z, w) > 0).any(dim=-1, keepdim=True)
+    expected = choose(psi, w, z, legal, doubt, margin if improves else math.inf, own)
+    rule = Cautious(caution) if improves else Follow()
+    found = rule.decide(Situation(psi, w, z, legal, step_error, optimism))
+    assert_same(found[:3], expected[:3])
+    torch.testing.assert_close(found.q, expected.q)
+
+
+def test_values_that_are_not_numbers_still_give_a_legal_action():
+    situation = random_situation()
+    nothing = situation._replace(psi=situation.psi * math.nan)
+    for rule in (Gpi(), Follow(), Cautious()):
+        assert situation.legal.take_along_dim(rule.decide(nothing).action[:, None], dim=1).all()
+
+
 @pytest.mark.parametrize("rule", [Gpi(), Follow(), Cautious()], ids=rule_name)
 def test_shown_values_are_the_best_of_c_and_illegal_actions_are_never_taken(rule):
     situation = random_situation(optimism=0.0)
@@ -261,15 +300,6 @@ def test_own_rules_decide():
     situation = random_situation()
     found = parse_rule(FixedMargin()).decide(situation)
     assert_same(found, choose(*situation[:4], margin=0.05))
-
-
-@pytest.mark.parametrize("rule", [Gpi(), Follow(), Cautious()], ids=rule_name)
-def test_rules_can_be_batched_over_runs(rule):
-    runs = [random_situation(seed)[:6] for seed in range(3)]
-    stacked = [torch.stack(values) for values in zip(*runs, strict=True)]
-    batched = torch.vmap(lambda *tensors: tuple(rule.decide(Situation(*tensors)))[:4])(*stacked)
-    for run, tensors in enumerate(runs):
-        assert_same([values[run] for values in batched], rule.decide(Situation(*tensors)))
 
 
 class Returning:

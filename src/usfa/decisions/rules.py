@@ -7,14 +7,16 @@ name, or as an object of your own.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from usfa.errors import InputError, unknown_name
-from usfa.functional import across_error, choose, gpi, policy_actions, stake, take_actions
+from usfa.functional import Choice
 
 __all__ = [
     "DEFAULT_RULE",
@@ -75,12 +77,7 @@ class Gpi:
     name = "gpi"
 
     def decide(self, situation: Situation) -> Decision:
-        psi, w, z, legal, *_ = situation
-        chosen = gpi(psi, w, legal)
-        trusted = chosen.policy[:, None]
-        of_trusted = psi.take_along_dim(trusted[..., None, None], dim=1)  # [B, 1, A, D]
-        own = policy_actions(of_trusted, z.take_along_dim(trusted[..., None], dim=1), legal)[:, 0]
-        return Decision(chosen.action, chosen.policy, chosen.action != own, chosen.q_max)
+        return _decided_by(situation, caution=0.0)
 
 
 @dataclass(frozen=True)
@@ -93,10 +90,7 @@ class Follow:
     name = "follow"
 
     def decide(self, situation: Situation) -> Decision:
-        psi, w, z, legal, _, optimism, _ = situation
-        own = policy_actions(psi, z, legal)
-        doubt = optimism * stake(take_actions(psi, own), w)
-        return Decision(*choose(psi, w, z, legal, doubt, math.inf, own))
+        return _decided_by(situation, caution=1.0, improves=False)
 
 
 @dataclass(frozen=True)
@@ -120,14 +114,20 @@ class Cautious:
         return "cautious" if self.caution == 1 else f"cautious:{self.caution:g}"
 
     def decide(self, situation: Situation) -> Decision:
-        psi, w, z, legal, step_error, optimism, _ = situation
-        own = policy_actions(psi, z, legal)
-        own_psi = take_actions(psi, own)
-        doubt = self.caution * optimism * stake(own_psi, w)
-        margin = 2 * self.caution * across_error(own_psi, w, z, step_error)
-        # If z·w ≤ 0 for every z in C, no policy is worth following: no margin, as in Eq. 3.
-        serves = (torch.einsum("bnd,bd->bn", z, w) > 0).any(dim=-1, keepdim=True)
-        return Decision(*choose(psi, w, z, legal, doubt, margin * serves, own))
+        return _decided_by(situation, self.caution)
+
+
+def _decided_by(situation: Situation, caution: float, improves: bool = True) -> Decision:
+    psi, w, z, legal, step_error, optimism, _ = situation
+    return Decision(*_compiled()(psi, w, z, legal, optimism, step_error, caution, improves))
+
+
+@cache
+def _compiled() -> Callable[..., Choice]:
+    """Imported late because numba takes half a second, and once because an import takes as long as a decision."""
+    from usfa.decisions.compiled import decide
+
+    return decide
 
 
 RULES: dict[str, str] = {

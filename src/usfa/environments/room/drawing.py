@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from usfa.environments.room.compiling import compiled
+from usfa.compiling import compiled
 from usfa.environments.room.rules import EYE, FIELD_OF_VIEW
 from usfa.environments.room.textures import (
     BOXES,

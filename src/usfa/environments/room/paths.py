@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from usfa.environments.room.compiling import compiled
+from usfa.compiling import compiled
 from usfa.environments.room.layout import wall_distance
 from usfa.environments.room.world import Plan
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from usfa.environments.room.compiling import compiled
+from usfa.compiling import compiled
 from usfa.environments.room.paths import NEVER, Paths, approach, fill_field
 from usfa.environments.room.rules import SUBSTEPS
 from usfa.environments.room.times import time_to

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from usfa.environments.room.compiling import compiled
+from usfa.compiling import compiled
 from usfa.environments.room.rules import ACTIONS, SUBSTEPS, RoomRules
 
 __all__ = ["time_to", "times_to_collect"]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from usfa.environments.room.compiling import compiled
+from usfa.compiling import compiled
 from usfa.environments.room.layout import free_places, wall_cells
 from usfa.environments.room.rules import ACTIONS, SUBSTEPS, RoomRules
 

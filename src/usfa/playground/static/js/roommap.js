@@ -30,6 +30,7 @@ export class RoomMap {
   draw() {
     if (!this.place) return;
     const [pen, width, height] = sharpened(this.canvas);
+    if (width <= 2 * MARGIN) return; // the page has not been laid out yet
     const scale = (width - 2 * MARGIN) / this.plan.side;
     const at = (x, y) => [MARGIN + x * scale, height - MARGIN - y * scale];
     pen.clearRect(0, 0, width, height);
