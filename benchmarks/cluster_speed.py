@@ -30,10 +30,10 @@ from usfa.cluster.learner import ClusterLearner
 from usfa.cluster.measuring import measure_costs
 from usfa.cluster.planning import Costs, Site, predict
 from usfa.evaluation import write_table
-from usfa.experiments import TrainConfig, build_agent, preset
 from usfa.figures import save
 from usfa.figures.cluster import plan
-from usfa.learners import Improver, Learner
+from usfa.learning import Improver, Learner
+from usfa.runs import TrainConfig, build_agent, preset
 
 COLUMNS = ["actors", "frames_per_second", "predicted", "limit", "error", "staleness"]
 

@@ -23,12 +23,12 @@ from usfa.agents import Agent
 from usfa.decisions import Gpi
 from usfa.environments import RoomRules
 from usfa.evaluation.episodes import acting, episode_batch
-from usfa.experiments import TrainConfig, build_agent, preset
-from usfa.experiments.snapshots import ScoringPlan
-from usfa.learners import Adam, Learner, Precision, choose_device
-from usfa.learners.adam import clip, flatten
-from usfa.learners.hardware import autocast
+from usfa.learning import Adam, Learner, Precision, choose_device
+from usfa.learning.adam import clip, flatten
+from usfa.learning.hardware import autocast
 from usfa.networks import Parameters
+from usfa.runs import TrainConfig, build_agent, preset
+from usfa.runs.snapshots import ScoringPlan
 from usfa.trajectory import Inputs
 
 

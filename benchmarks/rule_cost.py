@@ -18,7 +18,7 @@ import torch
 from usfa.agents import TrainedAgent
 from usfa.decisions import RULES, Decision, Rule, Situation, parse_rule
 from usfa.evaluation import acting, environments_of, repeated
-from usfa.experiments import load
+from usfa.runs import load
 
 
 class Timed:

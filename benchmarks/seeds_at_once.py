@@ -14,8 +14,8 @@ from dataclasses import replace
 
 import torch
 
-from usfa.experiments import TrainConfig, build_agent, preset
-from usfa.learners import Learner
+from usfa.learning import Learner
+from usfa.runs import TrainConfig, build_agent, preset
 
 RUNS = 10
 

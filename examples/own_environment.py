@@ -8,8 +8,8 @@ import numpy as np
 
 import usfa
 from usfa.environments import check_environment
-from usfa.experiments import EvaluationConfig
-from usfa.learners import LearnerConfig
+from usfa.learning import LearnerConfig
+from usfa.runs import EvaluationConfig
 
 MAP = ["....", "S##G", "****"]  # way, mud and flowers, from S to G
 MOVES = [(-1, 0), (1, 0), (0, -1), (0, 1)]

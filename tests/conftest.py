@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import settings
 
-from usfa.experiments import preset, train
+from usfa.runs import preset, train
 
 settings.register_profile("repeatable", max_examples=50, deadline=None, derandomize=True)
 settings.load_profile("repeatable")

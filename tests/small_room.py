@@ -8,9 +8,9 @@ import torch
 
 from usfa.agents import AgentSpec
 from usfa.environments import ObservationSpec, source
-from usfa.learners import LearnerConfig
+from usfa.learning import LearnerConfig
+from usfa.learning.rollout import Rollout
 from usfa.networks import NetworkConfig
-from usfa.rollout import Rollout
 
 DECISIONS = 60
 ROOM = source("room", image_size=16, side=5.0, types=2, objects_per_type=2, decisions=DECISIONS, speed=0.5, turn=0.42)

@@ -19,8 +19,8 @@ from usfa.cli.train import Train
 from usfa.decisions import RULES
 from usfa.environments import ENVIRONMENTS
 from usfa.evaluation import evaluate
-from usfa.experiments import PRESETS, SHIPPED_AGENTS, load, preset
 from usfa.networks import stack_runs
+from usfa.runs import PRESETS, SHIPPED_AGENTS, load, preset
 from usfa.tasks import SPREAD_SETS, TASK_SETS, format_task, task_set
 from usfa.version import __version__
 

@@ -9,8 +9,8 @@ from usfa.cli import main
 from usfa.decisions import assumed_accuracy
 from usfa.errors import InputError
 from usfa.evaluation import accuracy_of, diagnose
-from usfa.experiments import load, measure_and_save
 from usfa.files import read_json, write_json
+from usfa.runs import load, measure_and_save
 
 TABLES = ["actors.csv", "candidates.csv", "features.csv"]
 

@@ -7,7 +7,7 @@ import pytest
 
 from usfa.cli import main
 from usfa.evaluation import front_indicators, front_of, known_front
-from usfa.experiments import load
+from usfa.runs import load
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import torch
 from usfa.decisions import CandidateSet, Gpi
 from usfa.environments import EnvironmentSource
 from usfa.evaluation.episodes import episode_batch, vector_returns
-from usfa.experiments import build_agent, settings_for
+from usfa.runs import build_agent, settings_for
 from usfa.tasks import spread_over_simplex
 
 FOLDER = Path(__file__).parents[1] / "benchmarks" / "race"

@@ -8,7 +8,7 @@ import pytest
 
 from usfa.environments.room.scale import read_yardstick
 from usfa.evaluation import read_scores
-from usfa.experiments.room_tables import final_table, summary_of, task_table
+from usfa.paper.room_tables import final_table, summary_of, task_table
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])

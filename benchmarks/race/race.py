@@ -32,8 +32,8 @@ from racing import Contest
 from usfa import functional
 from usfa.environments import make
 from usfa.evaluation import bootstrap_interval, environment_front
-from usfa.experiments.report import markdown_table
 from usfa.figures.style import save, styled
+from usfa.paper.report import markdown_table
 from usfa.tasks import spread_over_simplex
 
 HERE = Path(__file__).parent

@@ -14,10 +14,10 @@ from racing import Array, Contest, Scorer, TimeIsUp, arguments, write
 
 from usfa.decisions import CandidateSet, Gpi
 from usfa.environments import EnvironmentSource
-from usfa.experiments import build_agent, settings_for
-from usfa.experiments.settings import RANDOM_STEPS
-from usfa.learners import Learner
+from usfa.learning import Learner
 from usfa.networks import select_run
+from usfa.runs import build_agent, settings_for
+from usfa.runs.settings import RANDOM_STEPS
 
 FRAMES = {
     "deep-sea-treasure-v0": 400_000,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from usfa.experiments import TrainConfig
+from usfa.runs import TrainConfig
 
 
 def changed(config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfig:

@@ -19,8 +19,8 @@ import pandas as pd
 from usfa.cluster import ClusterConfig, read_account
 from usfa.cluster.connection import cpus_here
 from usfa.evaluation import read_scores, summarise, write_table
-from usfa.experiments import EvaluationConfig, TrainConfig, preset, train
 from usfa.networks import NetworkConfig
+from usfa.runs import EvaluationConfig, TrainConfig, preset, train
 
 SMALL_ROOM = TrainConfig(
     environment="room",

@@ -20,9 +20,9 @@ from rich.console import Console
 from usfa.decisions import Decision, Rule, Situation
 from usfa.environments.room.scale import measured, read_yardstick
 from usfa.evaluation import evaluate
-from usfa.experiments import load
-from usfa.experiments.report import markdown_table
 from usfa.functional import choose, policy_actions, stake, take_actions
+from usfa.paper.report import markdown_table
+from usfa.runs import load
 from usfa.tasks import format_task, task_set
 
 RULES = (

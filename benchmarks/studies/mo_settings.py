@@ -28,9 +28,9 @@ from usfa import functional
 from usfa.decisions import CandidateSet, Gpi
 from usfa.evaluation import bootstrap_interval, environment_front, write_table
 from usfa.evaluation.episodes import episode_batch, vector_returns
-from usfa.experiments import TrainConfig, build_agent, settings_for
-from usfa.learners import Learner
+from usfa.learning import Learner
 from usfa.networks import select_run
+from usfa.runs import TrainConfig, build_agent, settings_for
 from usfa.tasks import spread_over_simplex
 
 

@@ -21,10 +21,10 @@ from rich.console import Console
 
 from usfa.environments.room.scale import read_yardstick
 from usfa.evaluation import read_scores, summarise, write_table
-from usfa.experiments import TrainConfig, preset
-from usfa.experiments.plan import Job, run_jobs
-from usfa.experiments.report import markdown_table
-from usfa.experiments.room_tables import summary_of
+from usfa.paper.plan import Job, run_jobs
+from usfa.paper.report import markdown_table
+from usfa.paper.room_tables import summary_of
+from usfa.runs import TrainConfig, preset
 
 OTHERS = {"only wishes": "1010;0101;1110;1101", "wishes and dislikes": "-1010;010-1;10-11"}
 """Tasks in neither M nor M′."""

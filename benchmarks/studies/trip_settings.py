@@ -15,9 +15,9 @@ from changing import changed
 from usfa.decisions import CandidateSet, Gpi
 from usfa.environments import trip_mdp
 from usfa.evaluation import exact_scores
-from usfa.experiments import TrainConfig, build_agent, preset
 from usfa.functional import optimal_return
-from usfa.learners import Learner
+from usfa.learning import Learner
+from usfa.runs import TrainConfig, build_agent, preset
 
 SEEDS = tuple(range(100, 120))
 

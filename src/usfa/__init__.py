@@ -18,8 +18,8 @@ from usfa.version import __version__
 if TYPE_CHECKING:
     from usfa.agents import Policy, TrainedAgent
     from usfa.evaluation import evaluate
-    from usfa.experiments import TrainConfig, load, preset, train
     from usfa.functional import infer_task
+    from usfa.runs import TrainConfig, load, preset, train
 
 __all__ = [
     "InputError",
@@ -36,13 +36,13 @@ __all__ = [
 
 _LATER = {
     "Policy": "agents",
-    "TrainConfig": "experiments",
+    "TrainConfig": "runs",
     "TrainedAgent": "agents",
     "evaluate": "evaluation",
     "infer_task": "functional",
-    "load": "experiments",
-    "preset": "experiments",
-    "train": "experiments",
+    "load": "runs",
+    "preset": "runs",
+    "train": "runs",
 }
 
 

@@ -16,10 +16,10 @@ from usfa.cluster.collector import Collector
 from usfa.cluster.learner import GIVE_UP_AFTER, ClusterLearner
 from usfa.cluster.ledger import Life
 from usfa.errors import InputError
-from usfa.experiments import build_agent, preset
-from usfa.learners import Learner
-from usfa.learners.behaviour import Behaviour
-from usfa.learners.streams import Streams
+from usfa.learning import Learner
+from usfa.learning.behaviour import Behaviour
+from usfa.learning.seeds import Streams
+from usfa.runs import build_agent, preset
 
 CONFIG = preset("trip-usfa")
 SETTINGS = replace(CONFIG.learner, environments=2, trajectory_length=3, budget=60, budget_unit="frames", reuse=0)

@@ -18,7 +18,7 @@ from usfa.cluster.connection import connected
 from usfa.cluster.fleet import RayFleet
 from usfa.cluster.learner import ClusterLearner
 from usfa.evaluation import read_scores
-from usfa.experiments import preset, train
+from usfa.runs import preset, train
 
 ACTORS = 2
 LOCAL = ClusterConfig("local", ACTORS, cpus_per_actor=0.5)

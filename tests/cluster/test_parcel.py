@@ -10,8 +10,8 @@ import torch
 from usfa.cluster.collector import Collector, Job
 from usfa.cluster.ledger import Life
 from usfa.cluster.parcel import layout_of, pack_weights, problem, unpack
-from usfa.experiments import build_agent, preset
 from usfa.networks import stack_runs
+from usfa.runs import build_agent, preset
 
 CONFIG = preset("room-laptop")
 LEARNER = replace(CONFIG.learner, environments=4, trajectory_length=3, updates_per_round=1)

@@ -13,9 +13,9 @@ from usfa.environments import trip_mdp
 from usfa.errors import InputError
 from usfa.evaluation import LearnedPolicies, accuracy_of, measured_accuracy
 from usfa.evaluation.accuracy import _around, _envelope, _Followed, _optimism, _step_errors
-from usfa.experiments import measure_and_save
 from usfa.networks import stack_runs
-from usfa.policies import parse_sampler
+from usfa.runs import measure_and_save
+from usfa.samplers import parse_sampler
 
 GAMMA = 0.9375
 STEPS = 64  # 4 / (1 - γ), of which the first half is judged

@@ -2,7 +2,7 @@
 
 from usfa.agents.agent import Actor, Agent, AgentSpec
 from usfa.agents.catalogue import AGENTS, AgentKind, make_agent
-from usfa.agents.sf_gpi import SfGpiTables, exact_sf_gpi
+from usfa.agents.tables import SfGpiTables, exact_sf_gpi
 from usfa.agents.trained import AgentFile, Policy, TrainedAgent, load_agent, save_accuracy, save_agent
 from usfa.agents.usfa import UsfaAgent
 from usfa.agents.uvfa import UvfaAgent

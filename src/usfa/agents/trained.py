@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from usfa.agents.agent import Actor, AgentSpec
 from usfa.agents.catalogue import make_agent
-from usfa.agents.sf_gpi import SfGpiTables
+from usfa.agents.tables import SfGpiTables
 from usfa.agents.usfa import UsfaAgent
 from usfa.decisions import (
     DEFAULT_RULE,
@@ -35,8 +35,8 @@ from usfa.errors import InputError
 from usfa.files import read_json, sha256, write_atomically, write_json
 from usfa.functional import mask_illegal, q_values
 from usfa.networks import NetworkConfig, Parameters, select_run
-from usfa.policies import candidate_set, distance_from_learned, is_near_the_task, parse_sampler
 from usfa.records import from_json, to_json
+from usfa.samplers import candidate_set, distance_from_learned, is_near_the_task, parse_sampler
 from usfa.tasks import TASKS_OF_M, format_task, parse_task, parse_tasks
 from usfa.trajectory import Present
 from usfa.version import __version__
@@ -58,7 +58,7 @@ class AgentFile:
     gamma: float
     training_tasks: tuple[tuple[float, ...], ...]
     policies: str
-    """D_z as text, see :func:`usfa.policies.parse_sampler`."""
+    """D_z as text, see :func:`usfa.samplers.parse_sampler`."""
     seeds: tuple[int, ...]
     network: NetworkConfig = field(default_factory=NetworkConfig)
     """Without meaning for tables."""

@@ -17,10 +17,10 @@ from usfa.environments.room import OBJECTS
 from usfa.environments.room.scale import is_standard_room
 from usfa.errors import InputError
 from usfa.evaluation import Diagnosis, diagnose, write_table
-from usfa.experiments import load, measure_and_save
 from usfa.figures import save
 from usfa.figures.diagnosis import diagnosis_figure
 from usfa.files import require_free
+from usfa.runs import load, measure_and_save
 
 __all__ = ["Diagnose", "run"]
 

@@ -16,7 +16,7 @@ from usfa.decisions import PAPER_RULE, SINGLE
 from usfa.environments.room.scale import as_a_whole, is_standard_room, measured, read_yardstick
 from usfa.errors import InputError
 from usfa.evaluation import evaluate
-from usfa.experiments import load
+from usfa.runs import load
 
 __all__ = ["Evaluate", "run"]
 

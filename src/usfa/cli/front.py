@@ -23,10 +23,10 @@ from usfa.evaluation import (
     reference_point,
     write_table,
 )
-from usfa.experiments import load
 from usfa.figures import save
 from usfa.figures.fronts import FIGURES, all_figures
 from usfa.files import require_free
+from usfa.runs import load
 from usfa.tasks import parse_tasks
 
 __all__ = ["Front", "run"]

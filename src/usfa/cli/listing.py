@@ -9,8 +9,8 @@ from usfa.cli.terminal import table_of
 from usfa.decisions import RULES, SINGLE
 from usfa.environments import ENVIRONMENTS
 from usfa.errors import InputError
-from usfa.experiments import PRESETS, SHIPPED_AGENTS
-from usfa.policies import CANDIDATE_SETS
+from usfa.runs import PRESETS, SHIPPED_AGENTS
+from usfa.samplers import CANDIDATE_SETS
 from usfa.tasks import SPREAD_SETS, TASK_SETS, format_task
 
 __all__ = ["run"]

@@ -17,10 +17,10 @@ from usfa.cluster.measuring import measure_costs
 from usfa.cluster.planning import Costs, Site, actors_until, predict
 from usfa.errors import InputError
 from usfa.evaluation import write_table
-from usfa.experiments import build_agent, preset
 from usfa.figures import save
 from usfa.figures.cluster import plan
-from usfa.learners import choose_device
+from usfa.learning import choose_device
+from usfa.runs import build_agent, preset
 
 __all__ = ["PlanCluster", "run"]
 

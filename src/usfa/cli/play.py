@@ -9,7 +9,7 @@ import tyro
 
 from usfa.cli.terminal import parse
 from usfa.errors import InputError
-from usfa.experiments import SHIPPED_AGENTS
+from usfa.runs import SHIPPED_AGENTS
 
 __all__ = ["Play", "run"]
 

@@ -13,12 +13,12 @@ from rich.console import Console
 
 from usfa.cli.terminal import Output, parse, print_next, progress_console, table_of
 from usfa.errors import unknown_name
-from usfa.experiments.one_state import OneStateExperiment, reproduce_one_state
-from usfa.experiments.room import RoomExperiment, reproduce_room
-from usfa.experiments.room_tables import ROOM_TITLE
-from usfa.experiments.room_tables import final_table as final_room_table
-from usfa.experiments.trip import TripExperiment, reproduce_trip
-from usfa.experiments.trip_report import final_table
+from usfa.paper.one_state import OneStateExperiment, reproduce_one_state
+from usfa.paper.room import RoomExperiment, reproduce_room
+from usfa.paper.room_tables import ROOM_TITLE
+from usfa.paper.room_tables import final_table as final_room_table
+from usfa.paper.trip import TripExperiment, reproduce_trip
+from usfa.paper.trip_report import final_table
 
 __all__ = ["ReproduceOneState", "ReproduceRoom", "ReproduceTrip", "run"]
 

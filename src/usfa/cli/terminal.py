@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.table import Table
 
 from usfa.errors import InputError
-from usfa.experiments.report import format_cell
-from usfa.experiments.run_directory import OnExisting
+from usfa.paper.report import format_cell
+from usfa.runs.directory import OnExisting
 
 __all__ = ["Output", "parse", "parse_some", "print_next", "progress_console", "table_of"]
 

@@ -19,11 +19,11 @@ from usfa.environments import ENVIRONMENTS, check_trusted, similar_environments
 from usfa.environments.room.scale import is_standard_room, read_yardstick
 from usfa.errors import InputError, unknown_name
 from usfa.evaluation import read_scores, summarise
-from usfa.experiments import PRESETS, TrainConfig, preset, settings_for, train
-from usfa.experiments.library import read_training
-from usfa.experiments.presets import agent_name
-from usfa.experiments.room_tables import ROOM_TITLE, final_table, has_rows_for, summary_of
-from usfa.experiments.run_directory import RunDirectory
+from usfa.paper.room_tables import ROOM_TITLE, final_table, has_rows_for, summary_of
+from usfa.runs import PRESETS, TrainConfig, preset, settings_for, train
+from usfa.runs.directory import RunDirectory
+from usfa.runs.loading import read_training
+from usfa.runs.presets import agent_name
 from usfa.tasks import format_task, parse_task
 
 __all__ = ["Train", "run"]

@@ -11,7 +11,7 @@ from rich.console import Console
 from usfa.cli.terminal import parse, progress_console
 from usfa.environments import ENVIRONMENTS
 from usfa.errors import InputError
-from usfa.experiments.watch import Watch, watch
+from usfa.runs.watch import Watch, watch
 
 __all__ = ["WatchCommand", "run"]
 

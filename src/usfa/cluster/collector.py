@@ -15,9 +15,9 @@ from usfa.agents import Agent
 from usfa.cluster.ledger import Life
 from usfa.cluster.parcel import Delivery, Greeting, Versions, Weights, pack, unpack_weights
 from usfa.environments import EnvironmentSource
-from usfa.learners import LearnerConfig, Precision
-from usfa.learners.behaviour import Behaviour
-from usfa.learners.streams import ActingStreams
+from usfa.learning import LearnerConfig, Precision
+from usfa.learning.behaviour import Behaviour
+from usfa.learning.seeds import ActingStreams
 
 __all__ = ["Collector", "Job"]
 

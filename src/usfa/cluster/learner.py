@@ -20,7 +20,7 @@ from usfa.cluster.parcel import Delivery, Greeting, Versions, Weights, layout_of
 from usfa.cluster.traffic import Traffic
 from usfa.environments import EnvironmentSource
 from usfa.errors import InputError
-from usfa.learners import Improver, LearnerConfig, Update
+from usfa.learning import Improver, LearnerConfig, Update
 
 __all__ = ["Arrival", "ClusterLearner", "Fleet"]
 

@@ -18,7 +18,7 @@ from usfa.cluster.fleet import RayFleet
 from usfa.cluster.learner import ClusterLearner
 from usfa.cluster.planning import Costs
 from usfa.environments import EnvironmentSource
-from usfa.learners import LearnerConfig
+from usfa.learning import LearnerConfig
 
 __all__ = ["measure_costs"]
 

@@ -18,9 +18,9 @@ from torch import Tensor
 
 from usfa.agents import Agent
 from usfa.cluster.ledger import Life
-from usfa.learners import LearnerConfig
+from usfa.learning import LearnerConfig
+from usfa.learning.rollout import Collected
 from usfa.networks import Parameters
-from usfa.rollout import Collected
 from usfa.trajectory import Trajectory, tensors_of, trajectory_of
 from usfa.version import __version__
 

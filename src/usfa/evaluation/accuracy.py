@@ -18,10 +18,10 @@ from usfa.decisions import Accuracy
 from usfa.environments import EnvironmentSource
 from usfa.evaluation.episodes import check_fits, environments_of
 from usfa.functional import policy_actions, stake, take_actions
+from usfa.learning.rollout import Rollout
 from usfa.losses import td_errors
 from usfa.networks import Parameters
-from usfa.policies import PolicySampler, distance_from_learned
-from usfa.rollout import Rollout
+from usfa.samplers import PolicySampler, distance_from_learned
 from usfa.trajectory import Trajectory, is_seam, tensors_of, trajectory_of
 
 __all__ = ["LearnedPolicies", "accuracy_of", "measured_accuracy"]

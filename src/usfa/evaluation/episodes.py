@@ -17,9 +17,9 @@ from usfa.agents import Actor, TrainedAgent
 from usfa.decisions import CandidateSet, Decision, Rule
 from usfa.environments import Batch, EnvironmentSource, Step, check_trusted, source, step_limit
 from usfa.errors import InputError
+from usfa.learning.rollout import epsilon_greedy
 from usfa.networks import Parameters
 from usfa.progress import progress_bar
-from usfa.rollout import epsilon_greedy
 from usfa.trajectory import Present
 
 __all__ = [

@@ -8,9 +8,9 @@ from pathlib import Path
 from usfa.agents import SfGpiTables, TrainedAgent, UsfaAgent
 from usfa.decisions import RULES
 from usfa.errors import InputError, unknown_name
-from usfa.experiments import SHIPPED_AGENTS, load
 from usfa.playground.protocol import AgentCard
 from usfa.playground.worlds import World, make_world
+from usfa.runs import SHIPPED_AGENTS, load
 
 __all__ = ["Repertoire", "candidate_choices", "explains", "quantities", "rule_choices"]
 

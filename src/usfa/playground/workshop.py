@@ -17,9 +17,9 @@ import torch
 
 from usfa.agents import TrainedAgent
 from usfa.errors import InputError
-from usfa.experiments import load
 from usfa.playground.heatmaps import HeatmapRequest, heatmap
 from usfa.playground.protocol import Failure, encode
+from usfa.runs import load
 
 __all__ = ["main"]
 

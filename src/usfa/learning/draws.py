@@ -1,0 +1,48 @@
+"""Algorithm 1, lines 3-5: the tasks that are acted on, and the policies that are learned about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from usfa.learning.config import LearnerConfig, check_environments
+from usfa.samplers import parse_sampler
+from usfa.tasks import TASKS_OF_M
+
+__all__ = ["Draws"]
+
+
+class Draws:
+    """Draws from M and from D_z, with a generator per run."""
+
+    def __init__(self, config: LearnerConfig, training_tasks: NDArray[np.float64], device: torch.device) -> None:
+        check_environments(config, training_tasks)
+        self._config = config
+        self._training_tasks = training_tasks
+        self._sampler = parse_sampler(config.policies, training_tasks)
+        self._task_sampler = None if config.tasks in TASKS_OF_M else parse_sampler(config.tasks, training_tasks)
+        self._device = device
+
+    def tasks(self, rngs: Sequence[np.random.Generator]) -> Tensor:
+        """w of every environment, [R, B, D]: uniformly from M, or M in turn, or from a distribution."""
+        count, size = len(self._training_tasks), self._config.environments
+        if self._config.tasks == "fixed":
+            chosen = [np.arange(size) % count] * len(rngs)
+        else:
+            chosen = [rng.integers(count, size=size) for rng in rngs]
+        w = self._training_tasks[np.stack(chosen)]
+        if self._task_sampler is not None:
+            w = np.stack([self._task_sampler.sample(w[run], 1, rng)[:, 0] for run, rng in enumerate(rngs)])
+        return self._tensor(w)
+
+    def policies(self, w: Tensor, rngs: Sequence[np.random.Generator]) -> Tensor:
+        """z_1..z_n from D_z(·|w), [R, B, N, D]."""
+        tasks, n = w.cpu().double().numpy(), self._config.policies_per_step
+        return self._tensor(np.stack([self._sampler.sample(tasks[run], n, rng) for run, rng in enumerate(rngs)]))
+
+    def _tensor(self, values: NDArray[np.float64]) -> Tensor:
+        return torch.from_numpy(values).float().to(self._device)

@@ -1,0 +1,22 @@
+"""Experiments: configurations, presets with the paper's settings, run directories, whole sections of the paper."""
+
+from usfa.runs.config import EvaluationConfig, TrainConfig
+from usfa.runs.loading import SHIPPED_AGENTS, load, measure_and_save
+from usfa.runs.presets import PRESETS, preset
+from usfa.runs.directory import RunDirectory
+from usfa.runs.settings import settings_for
+from usfa.runs.training import build_agent, train
+
+__all__ = [
+    "PRESETS",
+    "SHIPPED_AGENTS",
+    "EvaluationConfig",
+    "RunDirectory",
+    "TrainConfig",
+    "build_agent",
+    "load",
+    "measure_and_save",
+    "preset",
+    "settings_for",
+    "train",
+]

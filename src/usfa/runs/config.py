@@ -1,0 +1,129 @@
+"""The configuration of a training run: resolved, saved with the run, and accepted back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usfa.agents import AgentKind
+from usfa.decisions import DEFAULT_RULE, PAPER_RULE, SINGLE, rule_name
+from usfa.environments import EnvironmentSource, source
+from usfa.errors import InputError
+from usfa.learning import LearnerConfig, check_environments
+from usfa.networks import NetworkConfig
+from usfa.samplers import parse_sampler
+from usfa.tasks import TASKS_OF_M, parse_tasks
+
+__all__ = ["EvaluationConfig", "TrainConfig"]
+
+
+@dataclass(frozen=True)
+class EvaluationConfig:
+    """How frozen snapshots are scored."""
+
+    tasks: tuple[str, ...] = ()
+    """Sets of test tasks: names or lists such as "1,0;0.5,0.5"; none means the training tasks."""
+    candidates: tuple[str, ...] = ("task",)
+    """Candidate sets C: task, train, train+task, sample:N."""
+    rules: tuple[str, ...] = (PAPER_RULE,)
+    """Decision rules that every snapshot is scored with: gpi (Eq. 3), cautious, follow, single. Before the last
+    snapshot ψ is taken as exact, so that cautious is gpi."""
+    final_rules: tuple[str, ...] = (DEFAULT_RULE, SINGLE)
+    """Additional rules for the last snapshot. single is the best policy of C in hindsight, followed alone: the baseline
+    that a rule should beat."""
+    snapshots: int = 25
+    """How many snapshots are frozen during training, evenly spaced, besides the one before it."""
+    episodes: int = 20
+    """Episodes per task and candidate set, where scores are not exact."""
+    epsilon: float = 0.001
+    """Probability of a random action in those."""
+
+    def __post_init__(self) -> None:
+        if self.episodes < 1:
+            raise InputError(f"evaluation.episodes is {self.episodes}; expected at least 1.")
+        if not 0 <= self.epsilon <= 1:
+            raise InputError(f"evaluation.epsilon is {self.epsilon}; expected a number from 0 to 1.")
+        if not self.candidates:
+            raise InputError("evaluation.candidates is empty; expected at least one candidate set, such as 'task'.")
+        if not self.rules:
+            raise InputError("evaluation.rules is empty; expected at least one decision rule, such as 'gpi'.")
+        for setting, rules in {"rules": self.rules, "final_rules": self.final_rules}.items():
+            names = [rule_name(rule) for rule in rules]
+            if len(set(names)) < len(names):
+                raise InputError(f"evaluation.{setting} is {names}; expected each once.")
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """One agent, trained with several seeds at once."""
+
+    environment: str
+    """Name of the environment, see `usfa list`."""
+    training_tasks: str
+    """M: the name of a set, or a list such as "1,0;0,1"."""
+    agent: AgentKind = "usfa"
+    """usfa, or uvfa."""
+    environment_arguments: Mapping[str, bool | int | float | str] = field(default_factory=dict)
+    """Arguments of the environment."""
+    phi: str = "reward"
+    """Where φ comes from: reward (a vector), info (info["vector_reward"]), or module:function, a function of
+    observation, action and next observation."""
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    learner: LearnerConfig = field(default_factory=LearnerConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    seeds: tuple[int, ...] = tuple(range(10))
+    """One training run for each; all train at once."""
+    checkpoint_every: int = 200
+    """Rounds of updates between two checkpoints."""
+    threads: int = 1
+    """Threads of PyTorch; small networks are fastest, and the same everywhere, with one."""
+    device: str = "auto"
+    """What computes: cpu, cuda, or auto, which is a GPU where there is one."""
+    precision: Literal["auto", "fp32", "bf16"] = "fp32"
+    """Of convolutions and matrix products; auto measures which is faster here and remembers it for --resume."""
+
+    def __post_init__(self) -> None:
+        if not self.seeds or len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
+            raise InputError(f"seeds are {self.seeds}; expected one or more different whole numbers from 0.")
+        for name, value in {"checkpoint_every": self.checkpoint_every, "threads": self.threads}.items():
+            if value < 1:
+                raise InputError(f"{name} is {value}; expected at least 1.")
+        if not 1 <= self.evaluation.snapshots <= self.learner.budget:
+            raise InputError(
+                f"snapshots is {self.evaluation.snapshots}; expected 1 to {self.learner.budget}, the budget."
+            )
+        parse_sampler(self.learner.policies, self.tasks)
+        if "phi" in self.environment_arguments:
+            raise InputError("environment_arguments has an entry phi; expected it as phi itself.")
+        _check_tasks(self.learner.tasks, self.tasks)
+        check_environments(self.learner, self.tasks)
+
+    @property
+    def environments(self) -> EnvironmentSource:
+        return source(self.environment, phi=self.phi, **self.environment_arguments)
+
+    @property
+    def tasks(self) -> NDArray[np.float64]:
+        """M, [K, D]."""
+        return parse_tasks(self.training_tasks)
+
+    @property
+    def milestones(self) -> tuple[int, ...]:
+        """When snapshots are frozen, in the unit of the budget; the first is 0, the last is the budget."""
+        count, budget = self.evaluation.snapshots, self.learner.budget
+        return tuple(round(budget * k / count) for k in range(count + 1))
+
+
+def _check_tasks(tasks: str, training_tasks: NDArray[np.float64]) -> None:
+    if tasks not in TASKS_OF_M:
+        try:
+            parse_sampler(tasks, training_tasks)
+        except InputError as error:
+            raise InputError(
+                f"learner.tasks is {tasks!r}; expected {', '.join(TASKS_OF_M)}, or a distribution such as simplex, "
+                "ball:1 or gaussian:0.1."
+            ) from error

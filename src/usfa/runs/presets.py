@@ -1,0 +1,209 @@
+"""The paper's settings by name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from usfa.errors import unknown_name
+from usfa.runs.config import EvaluationConfig, TrainConfig
+from usfa.learning import LearnerConfig
+from usfa.networks import MNIH_2015, NetworkConfig
+
+__all__ = ["PRESETS", "ROOM_VARIANTS", "TRIP_VARIANTS", "agent_name", "command_for", "preset"]
+
+_TRIP = TrainConfig(
+    environment="trip",
+    training_tasks="trip-train",
+    # Section 4.1 gives n_z, D_z and γ. The rest was chosen on policies drawn from D_z, see docs/trip.md.
+    network=NetworkConfig(trunk=(64,), embedding=(32, 32), head=(64,)),
+    learner=LearnerConfig(
+        policies="box:0,1",
+        policies_per_step=5,
+        gamma=1.0,
+        epsilon=0.5,
+        reuse=15,
+        replay_capacity=2000,
+        learning_rate=3e-3,
+        budget=1000,
+        budget_unit="episodes",
+    ),
+    evaluation=EvaluationConfig(
+        tasks=("trip-directions", "trip-diagonal", "trip-train"), candidates=("task", "sample:5")
+    ),
+)
+
+_ONE_STATE = TrainConfig(
+    environment="one-state",
+    training_tasks="one-state-train",
+    network=NetworkConfig(trunk=(32,), embedding=(32, 32), head=(32,)),
+    learner=LearnerConfig(
+        policies="train", policies_per_step=3, gamma=0.9, epsilon=0.5, learning_rate=3e-3, budget=1000
+    ),
+    evaluation=EvaluationConfig(tasks=("-2;-1.5;-1;-0.5;0;0.5;1;1.5;2",), candidates=("task", "train"), snapshots=5),
+)
+
+_ROOM_PAPER = TrainConfig(
+    environment="room",
+    training_tasks="room-train",
+    environment_arguments={"image_size": 84},
+    # Section 4.2 and Appendix C, but for γ, the optimiser, the target network and the replay, which it does not give.
+    network=NetworkConfig(MNIH_2015, memory=256, trunk=(128,), embedding=(32, 32), head=(128,)),
+    learner=LearnerConfig(
+        policies="gaussian:0.1",
+        policies_per_step=30,
+        environments=200,
+        tasks="fixed",
+        trajectory_length=32,
+        reuse=1,
+        replay_capacity=20,
+        updates_per_round=50,
+        target_every=100,
+        lambda_=0.9,
+        gamma=0.97,
+        epsilon=0.1,
+        learning_rate=7e-4,
+        clip=1.0,
+        budget=100_000_000,
+        budget_unit="frames",
+    ),
+    evaluation=EvaluationConfig(
+        tasks=("room-train", "room-easy", "room-hard"), candidates=("task", "train", "train+task"), snapshots=5
+    ),
+    seeds=(0,),
+    checkpoint_every=50,
+    threads=2,
+    precision="auto",
+)
+
+_ROOM_LAPTOP = replace(
+    _ROOM_PAPER,
+    environment_arguments={"image_size": 42},
+    network=NetworkConfig(((16, 6, 4), (32, 3, 2)), memory=128, trunk=(128,), head=(64,)),
+    learner=replace(_ROOM_PAPER.learner, environments=64, replay_capacity=100, updates_per_round=16, budget=5_000_000),
+    checkpoint_every=200,
+    threads=1,
+    precision="fp32",
+)
+
+
+def _uvfa(config: TrainConfig, policies: str, policies_per_step: int) -> TrainConfig:
+    """The same settings for a UVFA, which learns about tasks and has no candidate set."""
+    return replace(
+        config,
+        agent="uvfa",
+        learner=replace(config.learner, policies=policies, policies_per_step=policies_per_step),
+        evaluation=replace(config.evaluation, candidates=("task",)),
+    )
+
+
+def _sf_gpi(config: TrainConfig) -> TrainConfig:
+    """SF&GPI is USFA whose policies are the training tasks, in learning and in acting."""
+    return replace(
+        config,
+        learner=replace(config.learner, policies="train", policies_per_step=len(config.tasks)),
+        evaluation=replace(config.evaluation, candidates=("train",)),
+    )
+
+
+TRIP_VARIANTS = {
+    "usfa": "trip-usfa",
+    "uvfa": "trip-uvfa",
+    "uvfa-off-policy": "trip-uvfa-off-policy",
+    "sf-gpi": "trip-sf-gpi",
+}
+"""Learned agents of Section 4.1, and their presets."""
+
+ROOM_VARIANTS = {
+    "usfa": "",
+    "uvfa": "-uvfa",
+    "uvfa-off-policy": "-uvfa-off-policy",
+    "sf-gpi": "-sf-gpi",
+    "usfa-sigma-0.5": "-sigma-0.5",
+    "usfa-8-tasks": "-8-tasks",
+}
+"""Agents of Section 4.3 and Appendix D, and what their presets add to the name of the first."""
+
+
+def _room_variants(name: str, base: TrainConfig, about: str) -> dict[str, tuple[TrainConfig, str]]:
+    """A preset for each; everything that is not said here is the same for all."""
+    broad = replace(base, learner=replace(base.learner, policies="gaussian:0.5"))
+    variants = {
+        "usfa": (base, f"USFA in the room, {about}"),
+        "usfa-sigma-0.5": (broad, "the same with D_z = N(w, 0.5 I)"),
+        "usfa-8-tasks": (replace(base, training_tasks="room-train-large"), "the same with the eight-task M"),
+        "sf-gpi": (_sf_gpi(base), "the same with the points of M as its only policies"),
+        "uvfa": (_uvfa(base, "task", 1), "UVFA, learning each trajectory for the task that made it"),
+        "uvfa-off-policy": (
+            _uvfa(base, "train", len(base.tasks)),
+            "UVFA, learning each trajectory for every task in M",
+        ),
+    }
+    return {name + ROOM_VARIANTS[variant]: described for variant, described in variants.items()}
+
+
+PRESETS: dict[str, tuple[TrainConfig, str]] = {
+    "trip-usfa": (_TRIP, "USFA on the Trip MDP, Section 4.1"),
+    "trip-uvfa": (
+        _uvfa(_TRIP, "task", 1),
+        "UVFA on the Trip MDP, learning each step for the task that made it",
+    ),
+    "trip-uvfa-off-policy": (
+        _uvfa(_TRIP, "train", 2),
+        "UVFA on the Trip MDP, learning each step for every task in M",
+    ),
+    "trip-sf-gpi": (_sf_gpi(_TRIP), "learned SF&GPI on the Trip MDP"),
+    "one-state-usfa": (_ONE_STATE, "USFA on the one-state MDP, Appendix A"),
+    "one-state-uvfa": (_uvfa(_ONE_STATE, "train", 3), "UVFA on the one-state MDP, fitted to three tasks"),
+    **_room_variants("room-laptop", _ROOM_LAPTOP, "42×42 pixels and a small network, for 2 cores"),
+    **_room_variants("room-paper", _ROOM_PAPER, "with the paper's network and environments"),
+}
+"""Configurations with a word about each."""
+
+_VARIANTS = {
+    **{f"room-laptop{end}": variant for variant, end in ROOM_VARIANTS.items()},
+    **{name: variant for variant, name in TRIP_VARIANTS.items()},
+}
+
+
+def agent_name(config: TrainConfig) -> str:
+    """What tables of scores call an agent: the variant of the paper's that it is, or its kind."""
+    for name, variant in _VARIANTS.items():
+        if _what_makes_a_variant(PRESETS[name][0]) == _what_makes_a_variant(config):
+            return variant
+    return config.agent
+
+
+def _what_makes_a_variant(config: TrainConfig) -> tuple[str, ...]:
+    return config.environment, config.agent, config.training_tasks, config.learner.policies
+
+
+def preset(name: str) -> TrainConfig:
+    if name not in PRESETS:
+        raise unknown_name("preset", name, PRESETS)
+    return PRESETS[name][0]
+
+
+def command_for(config: TrainConfig) -> str:
+    """How to train this again: by its preset, with another length if need be, else by the configuration itself."""
+    for name, (found, _) in PRESETS.items():
+        same = replace(
+            found,
+            seeds=config.seeds,
+            precision=config.precision,
+            learner=replace(found.learner, budget=config.learner.budget),
+            evaluation=replace(found.evaluation, snapshots=config.evaluation.snapshots),
+        )
+        if same == config:
+            was, now = _length_and_precision(found), _length_and_precision(config)
+            changed = "".join(f" {flag} {value}" for flag, value in now.items() if was[flag] != value)
+            return f"usfa train {name} --seeds {' '.join(map(str, config.seeds))}{changed}"
+    return "usfa train config.json"
+
+
+def _length_and_precision(config: TrainConfig) -> dict[str, object]:
+    """What a preset may be given anew, by its flag."""
+    return {
+        "--learner.budget": config.learner.budget,
+        "--evaluation.snapshots": config.evaluation.snapshots,
+        "--precision": config.precision,
+    }

@@ -1,0 +1,153 @@
+"""Settings for an environment without a preset, chosen by what it shows and by the size of its returns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+
+from usfa.environments import Environment, EnvironmentBatch, ObservationSpec, feature_count, source
+from usfa.errors import InputError
+from usfa.evaluation import exact_mdp
+from usfa.runs.config import EvaluationConfig, TrainConfig
+from usfa.learning import LearnerConfig
+from usfa.networks import MNIH_2015, NetworkConfig
+from usfa.progress import ProgressBar, progress_bar
+
+__all__ = ["settings_for"]
+
+Array = NDArray[np.float64]
+
+RANDOM_STEPS = 2000
+"""How long an environment is looked at to learn how large its returns are."""
+
+# Measured on MO-Gymnasium's environments, see docs/mo-gymnasium.md.
+_VECTORS = LearnerConfig(
+    policies="task+simplex",
+    policies_per_step=6,
+    environments=32,
+    tasks="simplex",
+    trajectory_length=8,
+    updates_per_round=8,
+    lambda_=0.9,
+    gamma=0.99,
+    epsilon=0.05,
+    boldest=1.0,
+    reuse=7,
+    replay_capacity=1000,
+    learning_rate=1e-3,
+    average=0.01,
+    along_z=10.0,
+    budget=300_000,
+    budget_unit="frames",
+)
+_IMAGES = replace(_VECTORS, trajectory_length=16, reuse=1, replay_capacity=50, budget=1_000_000)
+_BYTES_OF_PAST = 2 * 2**30
+"""What past trajectories of images may take: 50 of them up to 150×150 pixels, fewer of larger ones."""
+
+
+def settings_for(
+    environment: str,
+    arguments: Mapping[str, bool | int | float | str] | None = None,
+    phi: str = "reward",
+    console: Console | None = None,
+) -> TrainConfig:
+    """How to train in any environment for all preferences on the simplex; every setting can be changed.
+
+    Args:
+        environment: its name, as in :func:`usfa.environments.make`.
+        arguments: of the environment.
+        phi: where φ comes from, see :class:`usfa.environments.VectorReward`.
+        console: where to show progress, as long as it lasts.
+    """
+    if not isinstance(environment, str):  # a configuration is kept as text
+        raise InputError(f"The environment is {environment}; expected a name, which usfa.environments.register gives.")
+    env = source(environment, phi=phi, **(arguments or {})).one()
+    spec, features = ObservationSpec.of(env.observation_space), feature_count(env)
+    learner = replace(_learner(spec), gamma=_discount(env))
+    with progress_bar(f"looking at {environment}", RANDOM_STEPS, "steps", console, stays=False) as bar:
+        seen, returns = _random_play(env, learner.gamma, bar)
+    network = NetworkConfig(trunk=(128,), head=(128,), scale=_size(returns))
+    if spec.is_image:
+        network = replace(network, convolutions=_convolutions(min(spec.shape[:2])), normalise=True)
+    if spec.is_vector:
+        centre, spread = np.where(spec.amounts, (seen.mean(axis=0), _spread(seen)), [[0.0], [1.0]])
+        network = replace(network, centre=_rounded(centre), spread=_rounded(spread))
+    return TrainConfig(
+        environment=environment,
+        training_tasks=f"corners:{features}",
+        environment_arguments=dict(arguments or {}),
+        phi=phi,
+        network=network,
+        learner=learner,
+        evaluation=EvaluationConfig(
+            tasks=(f"simplex:20,{features}",) if features > 1 else (), snapshots=5, episodes=5, epsilon=0.0
+        ),
+        seeds=(0,),
+    )
+
+
+def _learner(spec: ObservationSpec) -> LearnerConfig:
+    if not spec.is_image:
+        return _VECTORS
+    bytes_each = (_IMAGES.trajectory_length + 1) * _IMAGES.environments * math.prod(spec.shape)
+    return replace(_IMAGES, replay_capacity=max(1, min(_IMAGES.replay_capacity, _BYTES_OF_PAST // bytes_each)))
+
+
+def _discount(env: Environment) -> float:
+    """What the tables of a finite MDP say; elsewhere nobody does."""
+    mdp = exact_mdp(env)
+    return _VECTORS.gamma if mdp is None else float(mdp.discount.max())
+
+
+def _convolutions(side: int) -> tuple[tuple[int, int, int], ...]:
+    """Those of Mnih et al. 2015, whose first layer grows with images beyond 84 pixels; smaller ones below 36."""
+    if side >= 36:
+        (channels, kernel, stride), *rest = MNIH_2015
+        times = max(1, round(side / 84))
+        return ((channels, kernel * times, stride * times), *rest)
+    if side >= 8:
+        return ((32, 4, 2), (64, 3, 1))
+    return ((32, min(3, side), 1), (64, max(1, min(3, side - 2)), 1))
+
+
+def _size(returns: Array) -> float:
+    """The mean length of a vector return, to two digits; 1 if there is none."""
+    size = float(np.linalg.norm(returns, axis=-1).mean())
+    return float(f"{size:.2g}") if size > 0 else 1.0
+
+
+def _spread(seen: Array) -> Array:
+    """The standard deviation of every entry; 1 where nothing moved."""
+    deviation = seen.std(axis=0)
+    return np.where(deviation > 1e-6, deviation, 1.0)
+
+
+def _rounded(values: Array) -> tuple[float, ...]:
+    return tuple(float(f"{x:.3g}") for x in values)
+
+
+def _random_play(env: Environment, gamma: float, bar: ProgressBar) -> tuple[Array, Array]:
+    """Vectors that were seen [steps, ...] (nothing of images) and discounted returns [steps, D], as far as they go.
+
+    Closes the environment.
+    """
+    batch = EnvironmentBatch([env], gamma, [0])
+    rng = np.random.default_rng(0)
+    seen, steps = [], []
+    for _ in range(RANDOM_STEPS):
+        if batch.spec.is_vector:
+            seen.append(batch.observation[0].astype(np.float64))
+        step = batch.step(np.array([rng.choice(np.flatnonzero(batch.legal[0]))]))
+        steps.append((step.phi[0].astype(np.float64), 0.0 if step.ended[0] else gamma))
+        bar.advance(1)
+    batch.close()
+    returns, after = [], np.zeros(batch.features)
+    for phi, discount in reversed(steps):
+        after = phi + discount * after
+        returns.append(after)
+    return np.array(seen), np.array(returns)

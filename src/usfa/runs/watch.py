@@ -1,0 +1,339 @@
+"""Watching a policy: a film and a contact sheet of one episode, with the task and what was collected drawn over it."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+from rich.console import Console
+
+from usfa.agents import Policy, TrainedAgent
+from usfa.decisions import rule_name
+from usfa.environments import Environment, feature_count, make
+from usfa.environments.batch import failing_in
+from usfa.environments.room import OBJECTS, RoomRules
+from usfa.environments.room.layout import wall_cells
+from usfa.environments.room.rules import split_arguments
+from usfa.errors import InputError
+from usfa.runs.loading import load
+from usfa.figures.films import MapOfRoom, Pixels, compose, contact_sheet
+from usfa.files import require_free, write_atomically
+from usfa.progress import progress_bar
+from usfa.tasks import format_task, parse_task
+
+__all__ = ["Watch", "watch"]
+
+STATE_POLICIES = ("oracle", "greedy")
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What to record."""
+
+    task: str
+    """w: "1,-1,0,0" or "1-100"."""
+    agent: str | None = None
+    """A trained agent: a name or a run directory."""
+    candidates: str | None = None
+    """The candidate set C of the agent."""
+    rule: str | None = None
+    """How the agent chooses among them: cautious (its default), gpi, follow."""
+    policy: Literal["random", "greedy", "oracle"] = "oracle"
+    """Who acts if there is no agent: random; greedy or oracle, which see the true state of the room."""
+    steps: int = 300
+    """Decisions to record, 15 per second; the film ends with the episode at the latest."""
+    seed: int = 0
+    """Of the room and of the random policy."""
+    arguments: Mapping[str, bool | int | float | str] = field(default_factory=dict)
+    """Arguments of the environment, such as: types 6 layout "...../.##../...../...../....." (a slash ends a line)."""
+    phi: str | None = None
+    """Where φ comes from: reward (a vector), info (info["vector_reward"]), or module:function; by default what the
+    agent was trained with, else reward."""
+    size: int = 336
+    """Pixels of the view, and of the map beside it."""
+    out: Path | None = None
+    """The film, .gif or .mp4; by default runs/watch-ENVIRONMENT-ACTOR-TASK.gif. The contact sheet gets the same name
+    with .png."""
+    overwrite: bool = False
+    """Replace film and contact sheet if they are there already."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.steps <= 100_000:
+            raise InputError(f"steps is {self.steps}; expected 1 to 100000.")
+        if self.seed < 0:
+            raise InputError(f"seed is {self.seed}; expected 0 or more.")
+        if not 42 <= self.size <= 1024:
+            raise InputError(f"size is {self.size}; expected 42 to 1024 pixels.")
+        for name, value in {"candidates": self.candidates, "rule": self.rule}.items():
+            if value is not None and self.agent is None:
+                raise InputError(f"{name} is {value!r}, but there is no agent; expected one with --agent.")
+        if self.out is not None and self.out.suffix not in {".gif", ".mp4"}:
+            raise InputError(f"The film is to be {self.out}; expected a name that ends in .gif or .mp4.")
+
+    @property
+    def actor(self) -> str:
+        """Who acts, in a word."""
+        return self.policy if self.agent is None else self.agent
+
+    def path(self, environment: str) -> Path:
+        actor = self.policy if self.agent is None else Path(self.agent).resolve().name
+        return self.out or Path("runs") / (re.sub(r"[:/;]", "-", f"watch-{environment}-{actor}-{self.task}") + ".gif")
+
+
+class _Scene(Protocol):
+    """An episode that can be acted in and looked at."""
+
+    names: tuple[str, ...]  # of the features
+    over: bool  # the episode has ended
+    policy: Policy | None  # of the agent, if there is one
+
+    def step(self) -> NDArray[np.float64]:
+        """Let the policy act once; returns φ."""
+        ...
+
+    def look(self, size: int) -> tuple[Pixels, MapOfRoom | None]: ...
+
+
+def watch(environment: str, request: Watch, console: Console | None = None) -> tuple[Path, Path]:
+    """Record one episode; returns the paths of the film and of the contact sheet."""
+    film = request.path(environment)
+    if film.suffix == ".mp4" and importlib.util.find_spec("imageio_ffmpeg") is None:
+        raise InputError("A film in .mp4 needs imageio-ffmpeg; install it with pip install 'usfa[video]', or use .gif.")
+    sheet = film.with_suffix(".png")
+    _check_writable(film, sheet, request.overwrite)
+    writer = _Mp4() if film.suffix == ".mp4" else _Gif()
+    shown: list[Pixels] = []
+    every = max(1, request.steps // 12)
+    with progress_bar(f"{request.actor} in {environment}", request.steps, "frames", console) as bar:
+        for number, frame in enumerate(_frames(environment, request)):
+            writer.add(frame)
+            if number % every == 0 and len(shown) < 12:
+                shown.append(frame)
+            bar.update(number + 1)
+    write_atomically(film, writer.content())
+    write_atomically(sheet, _png(contact_sheet(shown, columns=3)))
+    return film, sheet
+
+
+def _check_writable(film: Path, sheet: Path, overwrite: bool) -> None:
+    """What would fail after the film, or lose another one, fails now."""
+    for path in (film, sheet):
+        if path.is_dir():
+            raise InputError(f"{path} is a directory; expected the name of a film.")
+        require_free(path, overwrite)
+    for folder in film.parents:
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"{folder} is a file; expected a directory for the film.")
+
+
+def _frames(environment: str, request: Watch) -> Iterator[Pixels]:
+    scene, w = _scene(environment, request)
+    collected = np.zeros(len(w))
+    task = "task  " + "   ".join(f"{name} {weight:+g}" for name, weight in zip(scene.names, w, strict=True))
+    for number in range(request.steps):
+        collected += scene.step()
+        view, plan = scene.look(request.size)
+        counts = "   ".join(f"{name} {count:g}" for name, count in zip(scene.names, collected, strict=True))
+        status = f"{request.actor}   {number + 1} steps   return {collected @ w:.1f}"
+        if scene.policy is not None:
+            status += f"   {_decided(scene.policy)}"
+        yield compose(view, plan, [task, status, f"collected  {counts}"], request.size)
+        if scene.over:
+            return
+
+
+def _decided(policy: Policy) -> str:
+    """The rule, and the policy that it follows or improves on."""
+    assert policy.decision is not None
+    trusted = format_task(policy.z[int(policy.decision.policy)].round(2))
+    return f"{rule_name(policy.rule)}   {'improves on' if policy.decision.improved else 'follows'} {trusted}"
+
+
+def _scene(environment: str, request: Watch) -> tuple[_Scene, NDArray[np.float64]]:
+    given = {
+        name: value.replace("/", "\n") if name == "layout" and isinstance(value, str) else value
+        for name, value in request.arguments.items()
+    }
+    agent = None if request.agent is None else load(request.agent)
+    # An agent sees what it was trained with; what the request says comes on top of that.
+    arguments = {**(agent.file.environment_arguments if agent is not None else {}), **given}
+    if environment == "room":
+        rules, camera = split_arguments(arguments, "--arguments")
+        _check_fits(agent, request, environment, rules.types)
+        w = parse_task(request.task, rules.types)
+        return _RoomScene(request, rules, camera, w, _policy_of(agent, request, w)), w
+    if agent is None and request.policy in STATE_POLICIES:
+        raise InputError(f"The {request.policy} knows only the environment 'room'; given was {environment!r}.")
+    env = _with_pictures(environment, _phi_of(agent, request), arguments)
+    _check_fits(agent, request, environment, feature_count(env))
+    w = parse_task(request.task, feature_count(env))
+    return _EnvironmentScene(env, request, w, _policy_of(agent, request, w)), w
+
+
+def _check_fits(agent: TrainedAgent | None, request: Watch, environment: str, features: int) -> None:
+    if agent is not None and agent.file.spec.features != features:
+        raise InputError(
+            f"The agent {request.agent!r} is for {agent.file.environment!r} with {agent.file.spec.features} features; "
+            f"{environment!r} has {features}."
+        )
+
+
+def _with_pictures(environment: str, phi: str, arguments: Mapping[str, Any]) -> Environment:
+    try:
+        return make(environment, phi, render_mode="rgb_array", **arguments)
+    except InputError as error:
+        if "unexpected keyword argument 'render_mode'" not in str(error):
+            raise
+        wanted = "expected one that renders rgb_array, such as room"
+        raise InputError(f"The environment {environment!r} has no pictures to film; {wanted}.") from error
+
+
+def _phi_of(agent: TrainedAgent | None, request: Watch) -> str:
+    """What the request says, else what the agent was trained with."""
+    if request.phi is not None or agent is None:
+        return request.phi or "reward"
+    if ":" in agent.file.phi:  # it would be imported and run, and a file may come from anybody
+        raise InputError(f"The agent's φ is the function {agent.file.phi!r}; expected it as --phi, if you know it.")
+    return agent.file.phi
+
+
+def _policy_of(agent: TrainedAgent | None, request: Watch, w: NDArray[np.float64]) -> Policy | None:
+    return None if agent is None else agent.policy(w, request.candidates, request.rule, seed=request.seed)
+
+
+class _RoomScene:
+    """The numba room, whose true state the oracle and the map see."""
+
+    over = False
+
+    def __init__(
+        self, request: Watch, rules: RoomRules, camera: dict[str, Any], w: NDArray[np.float64], policy: Policy | None
+    ) -> None:
+        # Here and not above: they bring the compiler, which nothing else on the command line needs.
+        from usfa.environments.room.batch import RoomBatch
+        from usfa.environments.room.oracle import Greedy, Oracle, StatePolicy, random_policy
+
+        self.policy = policy
+        self._walls = wall_cells(rules)
+        self._batch = RoomBatch(1, rules, seeds=[request.seed], **camera)
+        self.names = tuple(kind.name for kind in OBJECTS[: rules.types])
+        self._colours = [OBJECTS[kind].colour for kind in np.repeat(np.arange(rules.types), rules.objects_per_type)]
+        self._path = [self._batch.world.pose[0, :2].copy()]
+        policies: dict[str, Callable[[], StatePolicy]] = {
+            "oracle": lambda: Oracle(rules),
+            "greedy": lambda: Greedy(rules),
+            "random": lambda: random_policy(request.seed),
+        }
+        self._act: Callable[[], NDArray[np.int64]]
+        if policy is None:
+            chosen = policies[request.policy]()
+            self._act = lambda: chosen.act(self._batch.world, w)
+        else:
+            self._act = lambda: np.array([policy(self._batch.observation[0])])
+
+    def step(self) -> NDArray[np.float64]:
+        step = self._batch.step(self._act())
+        self.over = bool(step.ended[0])
+        self._path.append(self._batch.world.pose[0, :2].copy())
+        return step.phi[0].astype(np.float64)
+
+    def look(self, size: int) -> tuple[Pixels, MapOfRoom | None]:
+        world, alive = self._batch.world, self._batch.world.alive[0]
+        x, y, heading = world.pose[0]
+        plan = MapOfRoom(
+            side=self._batch.rules.side,
+            walls=self._walls,
+            objects=world.objects[0][alive],
+            colours=[colour for colour, here in zip(self._colours, alive, strict=True) if here],
+            path=np.array(self._path[-150:]),
+            pose=(float(x), float(y), float(heading)),
+        )
+        return self._batch.render(size)[0], plan
+
+
+class _EnvironmentScene:
+    """Any environment that renders, for random policies and agents."""
+
+    over = False
+
+    def __init__(self, env: gym.Env[Any, Any], request: Watch, w: NDArray[np.float64], policy: Policy | None) -> None:
+        self._env = env
+        self.names = tuple(getattr(env.unwrapped, "object_names", [f"φ{index + 1}" for index in range(len(w))]))
+        self._rng = np.random.default_rng(request.seed)
+        self.policy = policy
+        with failing_in("reset", env):
+            self._observation, self._info = env.reset(seed=request.seed)
+
+    def step(self) -> NDArray[np.float64]:
+        legal = self._info.get("action_mask")
+        if self.policy is None:
+            assert isinstance(self._env.action_space, gym.spaces.Discrete)
+            actions = np.arange(self._env.action_space.n) if legal is None else np.flatnonzero(legal)
+            action = int(self._rng.choice(actions))
+        else:
+            action = self.policy(self._observation, legal)
+        with failing_in("step", self._env):
+            self._observation, phi, terminated, truncated, self._info = self._env.step(action)
+        self.over = terminated or truncated
+        return np.array(phi, np.float64)
+
+    def look(self, size: int) -> tuple[Pixels, MapOfRoom | None]:
+        picture: Any = self._env.render()
+        if not isinstance(picture, np.ndarray):
+            raise InputError(f"The environment {self._env} does not render pictures; expected render_mode 'rgb_array'.")
+        return picture, None
+
+
+def _png(picture: Pixels) -> bytes:
+    content = io.BytesIO()
+    Image.fromarray(picture).save(content, "PNG", optimize=True)
+    return content.getvalue()
+
+
+class _Gif:
+    """Every second frame at 7.5 per second, in 128 colours: films in GIF are large."""
+
+    def __init__(self) -> None:
+        self._pictures: list[Image.Image] = []
+        self._seen = 0
+
+    def add(self, frame: Pixels) -> None:
+        if self._seen % 2 == 0:
+            self._pictures.append(Image.fromarray(frame).quantize(128))
+        self._seen += 1
+
+    def content(self) -> bytes:
+        content = io.BytesIO()
+        first, *others = self._pictures
+        first.save(content, "GIF", save_all=True, append_images=others, duration=133, loop=0)
+        return content.getvalue()
+
+
+class _Mp4:
+    """All frames at 15 per second, encoded as they come."""
+
+    def __init__(self) -> None:
+        import imageio.v2 as imageio
+
+        self._folder = tempfile.TemporaryDirectory()
+        self._path = Path(self._folder.name) / "film.mp4"
+        self._writer: Any = imageio.get_writer(self._path, fps=15, macro_block_size=2)
+
+    def add(self, frame: Pixels) -> None:
+        self._writer.append_data(frame[: frame.shape[0] // 2 * 2, : frame.shape[1] // 2 * 2])
+
+    def content(self) -> bytes:
+        self._writer.close()
+        content = self._path.read_bytes()
+        self._folder.cleanup()
+        return content

@@ -1,0 +1,122 @@
+"""The plan of the room end to end: two variants that learn next to nothing, in processes of their own."""
+
+import multiprocessing
+import signal
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+
+from usfa.errors import InputError, Interrupted
+from usfa.evaluation import read_scores
+from usfa.networks import NetworkConfig
+from usfa.paper.plan import Job, RunsFailed, run_jobs
+from usfa.paper.room import RoomExperiment, reproduce_room
+from usfa.runs import RunDirectory, preset
+
+NETWORK = NetworkConfig(((4, 8, 8),), memory=4, trunk=(8,), embedding=(8,), head=(8,))
+EXPERIMENT = RoomExperiment(variants=("usfa", "uvfa"), seeds=(0,), frames=512, snapshots=1)
+full_config = RoomExperiment.config
+
+
+def tiny_config(experiment, variant, seed):
+    """Episodes of ten steps and a network of a few numbers; the tasks and candidate sets are all there."""
+    config = full_config(experiment, variant, seed)
+    return replace(
+        config,
+        environment_arguments={"image_size": 16, "decisions": 10},
+        network=NETWORK,
+        learner=replace(config.learner, environments=8, updates_per_round=1, policies_per_step=2),
+        evaluation=replace(config.evaluation, episodes=1),
+    )
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    monkeypatch.setattr(RoomExperiment, "config", tiny_config)
+
+
+def files(path):
+    return {file: file.stat().st_mtime_ns for file in path.rglob("*") if file.is_file()}
+
+
+def test_everything_is_trained_once_and_reported(tiny, tmp_path):
+    run = reproduce_room(EXPERIMENT, tmp_path / "room")
+    scores = read_scores(run.path / "scores.csv")
+    assert set(scores.agent) == {"usfa", "uvfa"}
+    assert set(scores.snapshot) == {0, 512}
+    assert set(scores.task_set) == {"room-train", "room-easy", "room-hard"}
+    report = (run.path / "report.md").read_text("utf-8")
+    assert "UVFA" in report
+    assert len(list(run.figures.glob("*.png"))) == report.count("](figures/")
+    assert {path.name for path in (run.path / "runs").iterdir()} == {"usfa-seed-0", "uvfa-seed-0"}
+    log = RunDirectory(run.path / "runs" / "uvfa-seed-0").metrics
+    log.write_bytes(log.read_bytes() + b'{"updates": 9')  # torn by a power cut
+    trained = files(run.path / "runs")
+    reproduce_room(EXPERIMENT, tmp_path / "room", "resume")
+    assert files(run.path / "runs") == trained
+
+
+def test_a_run_that_fails_does_not_take_the_others_along(monkeypatch, tmp_path):
+    def config(experiment, variant, seed):
+        made = tiny_config(experiment, variant, seed)
+        rate = 1e30 if variant == "usfa" else made.learner.learning_rate
+        return replace(made, learner=replace(made.learner, learning_rate=rate, clip=None))
+
+    monkeypatch.setattr(RoomExperiment, "config", config)
+    with pytest.raises(InputError) as error:
+        reproduce_room(EXPERIMENT, tmp_path / "room", at_once=1)
+    assert str(error.value).startswith(f"The run in {tmp_path / 'room' / 'runs' / 'usfa-seed-0'} failed: The ")
+    assert set(read_scores(tmp_path / "room" / "scores.csv").agent) == {"uvfa"}
+    assert "UVFA" in (tmp_path / "room" / "report.md").read_text("utf-8")
+
+
+def test_a_run_whose_process_is_killed_does_not_take_the_others_along(tiny_config, tmp_path):
+    endless = replace(tiny_config, learner=replace(tiny_config.learner, budget=10**7))
+    jobs = [Job("endless", endless, tmp_path / "endless"), Job("tiny", tiny_config, tmp_path / "tiny")]
+
+    def kill():
+        while not (workers := multiprocessing.active_children()) or not RunDirectory(jobs[0].path).metrics.exists():
+            time.sleep(0.1)
+        workers[0].kill()
+
+    threading.Thread(target=kill, daemon=True).start()
+    with pytest.raises(RunsFailed) as error:
+        run_jobs(jobs, 1)
+    assert str(error.value) == f"The run in {tmp_path / 'endless'} failed: its process ended with exit code -9."
+    assert jobs[1].finished
+
+
+@pytest.mark.parametrize("at_once", [0, -1])
+def test_some_run_must_be_allowed(tiny, tmp_path, at_once):
+    with pytest.raises(InputError, match=rf"^at_once is {at_once}; expected at least 1 run at a time\.$"):
+        reproduce_room(EXPERIMENT, tmp_path / "room", at_once=at_once)
+    assert not (tmp_path / "room").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_plan_has_saved_its_runs(tmp_path, number):
+    """Of two runs one at a time is trained, for much longer than anybody waits."""
+    config = preset("trip-usfa")
+    config = replace(config, learner=replace(config.learner, budget=10**7), seeds=(0,), checkpoint_every=100)
+    jobs = [Job(name, config, tmp_path / name) for name in ("one", "two")]
+    begun = RunDirectory(jobs[0].path)
+
+    def stop():
+        while not (begun.path / "checkpoints").exists() or begun.load_checkpoint() is None:
+            time.sleep(0.1)
+        signal.raise_signal(number)
+
+    threading.Thread(target=stop, daemon=True).start()
+    with pytest.raises(Interrupted, match=r"^Stopped, all runs are saved; the same command with --resume goes on\.$"):
+        run_jobs(jobs, 1)
+    saved = begun.load_checkpoint()[1]["learner"]["updates"]
+    assert saved % 100 or saved > 100  # not only what the first checkpoint had
+    assert not jobs[1].path.exists()
+
+
+def test_a_finished_run_of_other_settings_is_not_taken_for_this_one(tiny_config, tiny_run):
+    other = replace(tiny_config, learner=replace(tiny_config.learner, gamma=0.5))
+    with pytest.raises(InputError, match=r"another configuration \(different: learner\.gamma was 1\.0, now 0\.5\)"):
+        run_jobs([Job("other", other, tiny_run.path)], 1)
