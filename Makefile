@@ -17,7 +17,7 @@ test: lint
 
 # Environments on the oldest Gymnasium that pyproject.toml allows. MO-Gymnasium wants a newer one, so its tests are skipped.
 test-oldest: $(OLDEST)/.installed
-	$(OLDEST)/bin/pytest tests/environments tests/test_rollout.py
+	$(OLDEST)/bin/pytest tests/environments tests/learning/test_rollout.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

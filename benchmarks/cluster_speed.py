@@ -24,15 +24,13 @@ import torch
 
 from usfa.agents import Agent
 from usfa.cluster import ClusterConfig
-from usfa.cluster.connection import connected, cpus_here
-from usfa.cluster.fleet import RayFleet
-from usfa.cluster.learner import ClusterLearner
-from usfa.cluster.measuring import measure_costs
-from usfa.cluster.planning import Costs, Site, predict
+from usfa.cluster.acting import ClusterActing
+from usfa.cluster.planning import Costs, Site, measure_costs, predict
+from usfa.cluster.ray import RayFleet, connected, cpus_here
 from usfa.evaluation import write_table
 from usfa.figures import save
 from usfa.figures.cluster import plan
-from usfa.learning import Improver, Learner
+from usfa.learning import Learner
 from usfa.runs import TrainConfig, build_agent, preset
 
 COLUMNS = ["actors", "frames_per_second", "predicted", "limit", "error", "staleness"]
@@ -68,17 +66,17 @@ def against_one_process(config: TrainConfig, agent: Agent, rounds: int, turns: i
 
 
 @contextmanager
-def cluster_of(actors: int, config: TrainConfig, agent: Agent) -> Iterator[tuple[ClusterLearner, RayFleet]]:
+def cluster_of(actors: int, config: TrainConfig, agent: Agent) -> Iterator[tuple[Learner, RayFleet]]:
     settings = ClusterConfig("auto", actors)
     with tempfile.TemporaryDirectory() as directory:
         fleet = RayFleet(cpus_here() / max(actors, cpus_here()))
-        where = (settings, fleet, Path(directory) / "trajectories.jsonl")
-        learner = ClusterLearner(agent, config.learner, config.environments, config.tasks, (0,), *where)
+        acting = ClusterActing(settings, fleet, Path(directory) / "trajectories.jsonl")
+        learner = Learner(agent, config.learner, config.environments, config.tasks, (0,), acting=acting)
         with closing(learner):
             yield learner, fleet
 
 
-def speed(learner: Improver, rounds: int) -> float:
+def speed(learner: Learner, rounds: int) -> float:
     """Frames per second over some rounds, after one that warms up."""
     learner.step()
     before, started = learner.frames.sum(), time.perf_counter()
@@ -87,15 +85,20 @@ def speed(learner: Improver, rounds: int) -> float:
     return float((learner.frames.sum() - before) / (time.perf_counter() - started))
 
 
-def speed_of_cluster(learner: ClusterLearner, fleet: RayFleet, rounds: int) -> float:
+def speed_of_cluster(learner: Learner, fleet: RayFleet, rounds: int) -> float:
     """The same, without what was made beforehand; afterwards the actors are given time to come to rest."""
     learner.step()
     for _ in range(fleet.ready):
         learner.step()
     found = speed(learner, rounds)
-    while fleet.ready < learner.account.under_way:
+    while fleet.ready < _acting(learner).account.under_way:
         time.sleep(0.05)
     return found
+
+
+def _acting(learner: Learner) -> ClusterActing:
+    assert isinstance(learner.acting, ClusterActing)
+    return learner.acting
 
 
 def show_transport(fleet: RayFleet) -> None:
@@ -103,7 +106,7 @@ def show_transport(fleet: RayFleet) -> None:
     assert delivery is not None
     pickled = len(pickle.dumps(delivery, protocol=5, buffer_callback=lambda _: None))
     shared = all(not array.flags.owndata for array in delivery.arrays.values())
-    print(f"a trajectory has {delivery.nbytes:,} bytes of arrays, of which 0 are pickled, and {pickled:,} of papers;")
+    print(f"a trajectory has {delivery.nbytes:,} bytes of arrays, of which 0 are pickled, and {pickled:,} of the rest;")
     print(
         f"the learner's arrays are {'views of shared memory' if shared else 'copies'}: 1 copy on the way, by the actor"
     )
@@ -117,7 +120,7 @@ def against_the_model(config: TrainConfig, agent: Agent, rounds: int, actors: li
     for row in here.itertuples():
         with cluster_of(int(row.actors), config, agent) as (learner, fleet):
             found = speed_of_cluster(learner, fleet, rounds * int(row.actors))
-            staleness = learner.report()["staleness"]
+            staleness = learner.acting.report()["staleness"]
         rows.append([row.actors, found, row.frames_per_second, row.limit, row.frames_per_second / found - 1, staleness])
     table = pd.DataFrame(rows, columns=COLUMNS)
     print(table.to_string(index=False, float_format="{:,.2f}".format))

@@ -78,8 +78,8 @@ def visitor(url: str, view: int = 336) -> Iterator[ClientConnection]:
             time.sleep(0.1)
     with socket:
         agents = json.loads(socket.recv())["agents"]
-        say(socket, type="setup", players=[{"agent": agents[0]["name"]}], task=TASKS[0], view=view)
-        moment(socket)
+        say(socket, type="setup", players=[{"agent": agents[0]["name"]}], task=TASKS[0], picture_size=view)
+        next_frame(socket)
         yield socket
 
 
@@ -87,20 +87,20 @@ def say(socket: ClientConnection, **message: Any) -> None:
     socket.send(json.dumps(message))
 
 
-def moment(socket: ClientConnection) -> dict[str, Any]:
-    """The next one; notes are dropped."""
+def next_frame(socket: ClientConnection) -> dict[str, Any]:
+    """The next frame; messages are dropped."""
     while True:
-        mail = socket.recv(120)
-        if isinstance(mail, bytes):
-            told: dict[str, Any] = json.loads(mail[4 : 4 + int.from_bytes(mail[:4], "little")])
-            return told
+        message = socket.recv(120)
+        if isinstance(message, bytes):
+            frame: dict[str, Any] = json.loads(message[4 : 4 + int.from_bytes(message[:4], "little")])
+            return frame
 
 
 def warm_up(url: str) -> None:
     """Until everything is compiled and the oracle is there."""
     with visitor(url) as socket:
         deadline = time.monotonic() + 120
-        while "oracle" not in moment(socket) and time.monotonic() < deadline:
+        while "oracle" not in next_frame(socket) and time.monotonic() < deadline:
             pass
 
 
@@ -109,19 +109,19 @@ def visit(url: str, seconds: float, view: int = 336) -> float:
     with visitor(url, view) as socket:
         started, pictures = time.monotonic(), 0
         while time.monotonic() - started < seconds:
-            pictures += "picture" in moment(socket)["players"][0]
+            pictures += "picture" in next_frame(socket)["players"][0]
         return pictures / (time.monotonic() - started)
 
 
 def latencies(url: str, count: int) -> list[float]:
-    """Seconds from sending a task to the thought, and with it the action, that belongs to it."""
+    """Seconds from sending a task to the decision for it."""
     waits = []
     with visitor(url) as socket:
         for number in range(1, count + 1):
             time.sleep(0.05 + 0.037 * (number % 7))  # at no special time between two decisions
             task, started = TASKS[number % 2], time.monotonic()
             say(socket, type="task", w=task)
-            while (told := moment(socket))["task"] != task or "thought" not in told["players"][0]:
+            while (frame := next_frame(socket))["task"] != task or "decision" not in frame["players"][0]:
                 pass
             waits.append(time.monotonic() - started)
     return waits

@@ -14,21 +14,21 @@ import argparse
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from usfa.agents import Agent
-from usfa.decisions import Gpi
+from usfa.decisions import CandidateSet, Gpi, candidate_set
 from usfa.environments import RoomRules
 from usfa.evaluation.episodes import acting, episode_batch
-from usfa.learning import Adam, Learner, Precision, choose_device
-from usfa.learning.adam import clip, flatten
+from usfa.learning import Learner, Precision, choose_device
 from usfa.learning.hardware import autocast
-from usfa.networks import Parameters
 from usfa.runs import TrainConfig, build_agent, preset
-from usfa.runs.snapshots import ScoringPlan
+from usfa.samplers import parse_sampler
+from usfa.tasks import parse_tasks
 from usfa.trajectory import Inputs
 
 
@@ -39,14 +39,13 @@ class BareNetwork:
         self.config, self.agent = config, agent
         self.device = choose_device(config.device)
         self.precision: Precision = "bf16" if config.precision == "bf16" else "fp32"
-        drawn = agent.initial_parameters(torch.Generator().manual_seed(0))
-        self.parameters: Parameters = {name: x.to(self.device).requires_grad_() for name, x in drawn.items()}
-        self.adam = Adam(self._one_run())
+        self.network = agent.make_network().to(self.device)
+        self.optimizer = agent.optimizer(list(self.network.parameters()), 0.0)
         learner = config.learner
-        learned = learner.environments * (1 + learner.reuse)
+        learned = learner.environments * (1 + learner.replay_ratio)
         self.inputs = self._inputs(learner.trajectory_length + 1, learned)
         self.z = torch.randn(learned, policies, agent.spec.features, device=self.device)
-        self.has_targets = learner.target_every is not None or learner.average is not None
+        self.has_targets = learner.target_every is not None or learner.ema is not None
 
     def _inputs(self, steps: int, batch: int) -> Inputs:
         image = torch.randint(0, 256, (steps, batch, *self.agent.spec.observation.shape), dtype=torch.uint8)
@@ -56,7 +55,8 @@ class BareNetwork:
     def _unroll(self, inputs: Inputs, z: Tensor) -> Tensor:
         memory = tuple(x.to(self.device) for x in self.agent.initial_state(len(z)))
         with autocast(self.device, self.precision):
-            return self.agent.unroll(self.parameters, inputs, memory, z)[0]
+            values: Tensor = self.network(inputs, memory, z)[0]
+            return values
 
     @torch.no_grad()
     def act(self) -> None:
@@ -72,13 +72,10 @@ class BareNetwork:
                 with torch.no_grad():
                     self._unroll(inputs, z)
             values = self._unroll(inputs, z)
-            gradient = flatten([x[None] for x in torch.autograd.grad(values.sum(), list(self.parameters.values()))])
-            clip(gradient, self.config.learner.clip)
-            self.adam.step(self._one_run(), gradient, torch.zeros(1, device=self.device))
-
-    def _one_run(self) -> Parameters:
-        """With the axis of runs, which Adam wants."""
-        return {name: x.detach()[None] for name, x in self.parameters.items()}
+            self.optimizer.zero_grad()
+            values.sum().backward()
+            torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.config.learner.clip or float("inf"))
+            self.optimizer.step()
 
     def round(self) -> None:
         self.act()
@@ -124,12 +121,16 @@ def measure(name: str, config: TrainConfig, rounds: int) -> None:
 
 
 def evaluation(config: TrainConfig, agent: Agent) -> Iterator[object]:
-    """A step of the full protocol of evaluation at a time."""
-    plan, rng = ScoringPlan(config, agent.spec.features), np.random.default_rng(0)
-    candidates = plan.candidates(config.seeds[0], plan.parts)
-    batch = episode_batch(config.environments, plan.w, candidates, config.evaluation.episodes, rng)
-    parameters = agent.initial_parameters(torch.Generator().manual_seed(0))
-    return acting(agent, parameters, batch, Gpi(), config.evaluation.epsilon, rng)
+    """Take a step in every batch of episodes that one snapshot is scored with."""
+    rng, sampler = np.random.default_rng(0), parse_sampler(config.learner.policies, config.tasks)
+    network = agent.make_network()
+    moments = []
+    for tasks, candidates in product(config.evaluation.tasks, config.evaluation.candidates):
+        w = parse_tasks(tasks, agent.spec.features)
+        sets = CandidateSet.believed(candidate_set(candidates, w, config.tasks, sampler, rng))
+        batch = episode_batch(config.environments, w, sets, config.evaluation.episodes, rng)
+        moments.append(acting(agent, network, batch, Gpi(), config.evaluation.epsilon, rng))
+    return zip(*moments, strict=True)
 
 
 def median_of_turns(work: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:

@@ -41,7 +41,7 @@ def share_of_deciding(agent: TrainedAgent, rule: str, candidates: str, rooms: in
     chosen = agent.candidates(w, candidates, np.random.default_rng(0))
     batch = repeated(environments_of(agent, trust=False).batch(list(range(rooms)), gamma=1.0), w, chosen, rooms)
     timed, whole = Timed(parse_rule(rule)), []
-    moments = acting(agent.actor, agent.parameters, batch, timed, 0.0, np.random.default_rng(0))
+    moments = acting(agent.actor, agent.network, batch, timed, 0.0, np.random.default_rng(0))
     start = time.perf_counter()
     for _ in islice(moments, steps):
         whole.append(time.perf_counter() - start)

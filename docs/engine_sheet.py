@@ -11,11 +11,11 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 from numpy.typing import NDArray
+from room_sheet import DISTANCES as OUR_DISTANCES
+from room_sheet import line_up, random_views
 
 from usfa.environments.doom import DoomRoom
 from usfa.environments.room.rules import OBJECTS
-from usfa.environments.room.sheet import DISTANCES as OUR_DISTANCES
-from usfa.environments.room.sheet import line_up, random_views
 
 Image = NDArray[np.uint8]
 

@@ -92,7 +92,7 @@ def save(page: Page, steps: int, path: Path) -> None:
     page.wait_for_function("steps => Number(document.body.dataset.step) >= steps", arg=steps)
     page.locator("#pause").click()
     page.mouse.move(2, 2)
-    page.evaluate("() => (document.getElementById('pace').hidden = true)")  # how fast this machine was
+    page.evaluate("() => (document.getElementById('statistics').hidden = true)")  # how fast this machine was
     page.wait_for_timeout(500)  # bars come to rest
     Image.open(io.BytesIO(page.screenshot(full_page=True))).convert("RGB").save(path, optimize=True)
 

@@ -20,7 +20,7 @@ def tiny_config():
     return replace(
         config,
         seeds=(0, 1),
-        learner=replace(config.learner, budget=40, reuse=3, replay_capacity=20),
+        learner=replace(config.learner, budget=40, replay_ratio=3, replay_capacity=20),
         evaluation=replace(config.evaluation, snapshots=4),
         checkpoint_every=15,
     )

@@ -1,25 +1,27 @@
 """A USFA whose ψ is exact: tables instead of a network, for any z; and small MDPs in which everything can be said."""
 
 import torch
+from torch import nn
 
 from usfa.agents import AgentSpec, UsfaAgent
 from usfa.environments import EnvironmentSource, ObservationSpec, TabularEnv
 from usfa.functional import TabularMDP, optimal_policy, successor_features
-from usfa.networks import NetworkConfig
+from usfa.networks import Network, NetworkConfig
 
 PARAMETERS = {"none": torch.zeros(1)}
+"""The weights of :class:`ExactNetwork`, of one run: networks have at least one tensor."""
 
 
-class ExactUsfa(UsfaAgent):
-    """ψ(s,a,z) of the optimal policy of z, times what `promise` says: z [K, D] -> a factor for each, [K]."""
+class ExactNetwork(Network):
+    """ψ(s,a,z) of the optimal policy of z, times `promise`: z [K, D] -> a factor for each, [K]."""
 
-    def __init__(self, mdp, promise=lambda z: torch.ones(len(z))):
-        network = NetworkConfig(trunk=(2,), embedding=(2,), head=(2,))
-        super().__init__(AgentSpec(ObservationSpec((mdp.states,), mdp.states), mdp.actions, mdp.features), network)
+    def __init__(self, mdp, promise):
+        super().__init__()
         self.mdp, self.promise = mdp, promise
         self.known = {}
+        self.none = nn.Parameter(torch.zeros(1))
 
-    def unroll(self, parameters, inputs, core_state, z):
+    def forward(self, inputs, core_state, z):
         return torch.einsum("tbs,bnsad->tbnad", inputs.observation, self.tables(z)), core_state
 
     def tables(self, z):
@@ -30,6 +32,18 @@ class ExactUsfa(UsfaAgent):
                 exact = successor_features(self.mdp, optimal_policy(self.mdp, row.double()))
                 self.known[tuple(row.tolist())] = (exact * self.promise(row[None])[0]).float()
         return torch.stack([self.known[tuple(row.tolist())] for row in rows]).unflatten(0, z.shape[:-1])
+
+
+class ExactUsfa(UsfaAgent):
+    """A USFA whose network is exact, but for the factor `promise`."""
+
+    def __init__(self, mdp, promise=lambda z: torch.ones(len(z))):
+        self.mdp, self.promise = mdp, promise
+        spec = AgentSpec(ObservationSpec((mdp.states,), mdp.states), mdp.actions, mdp.features)
+        super().__init__(spec, NetworkConfig())
+
+    def build_network(self):
+        return ExactNetwork(self.mdp, self.promise)
 
 
 def deterministic(successors, phi, discount):

@@ -1,8 +1,6 @@
 """Agents that have learned nothing: what they do is arbitrary, and the same every time."""
 
-import torch
-
-from usfa.agents import AgentFile, AgentSpec, TrainedAgent, make_agent
+from usfa.agents import AgentFile, AgentSpec, TrainedAgent
 from usfa.environments import ObservationSpec
 from usfa.networks import NetworkConfig
 
@@ -21,5 +19,4 @@ def untrained(kind="usfa", environment="trip", spec=None, tasks=((1.0, 0.0), (0.
         policies="box:0,1",
         seeds=(0,),
     )
-    parameters = make_agent(kind, spec, network).initial_parameters(torch.Generator().manual_seed(0))
-    return TrainedAgent(file, parameters, 0)
+    return TrainedAgent(file, file.agent().make_network(seed=0).state_dict(), 0)

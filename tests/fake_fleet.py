@@ -1,12 +1,12 @@
-"""Actors in this very process, which die, dawdle and send nonsense on command."""
+"""Actors in this process, which die, are late and send malformed trajectories on command."""
 
 from operator import itemgetter
 
 import numpy as np
 
-from usfa.cluster.collector import Collector
-from usfa.cluster.learner import Arrival
-from usfa.cluster.parcel import Weights
+from usfa.cluster.acting import Arrival
+from usfa.cluster.actor import Actor
+from usfa.cluster.messages import Weights
 
 
 def unchanged(arrived):
@@ -18,44 +18,44 @@ class FakeFleet:
 
     Args:
         spoil: called with every delivery, returns what arrives in its place.
-        deaths: lives and numbers of the requests during which an actor dies.
+        deaths: actors and numbers of the requests during which an actor dies.
         order: picks the request to be answered next from the open ones.
         greet: called with every greeting, returns what arrives in its place.
     """
 
     def __init__(self, spoil=unchanged, deaths=(), order=itemgetter(0), greet=unchanged):
         self.spoil, self.deaths, self.order, self.greet = spoil, set(deaths), order, greet
-        self.collectors, self.dead, self.requests = {}, set(), []
+        self.actors, self.dead, self.requests = {}, set(), []
         self.most_under_way, self.closed = 0, False
 
-    def start(self, job, life):
-        for other in self.collectors:
-            if other.actor == life.actor:
+    def start(self, job, actor_id):
+        for other in self.actors:
+            if other.actor == actor_id.actor:
                 self.dead.add(other)
-        self.collectors[life] = self.make(job, life)
-        self.requests.append((life, 0, None))
+        self.actors[actor_id] = self.make(job, actor_id)
+        self.requests.append((actor_id, 0, None))
 
-    def make(self, job, life):
-        return Collector(job, life)
+    def make(self, job, actor_id):
+        return Actor(job, actor_id)
 
     def publish(self, weights):
         self.weights = Weights(weights.version, {name: x.copy() for name, x in weights.arrays.items()})
 
-    def ask(self, life, sequence):
-        self.requests.append((life, sequence, self.weights))
+    def ask(self, actor_id, sequence):
+        self.requests.append((actor_id, sequence, self.weights))
         self.most_under_way = max(self.most_under_way, self.ready)
 
     def next(self):
         request = self.order(self.requests)
         self.requests.remove(request)
-        life, sequence, weights = request
-        if (life, sequence) in self.deaths:
-            self.dead.add(life)
-        if life in self.dead:
-            return Arrival(life, sequence, fate="lost", why="it was killed")
+        actor_id, sequence, weights = request
+        if (actor_id, sequence) in self.deaths:
+            self.dead.add(actor_id)
+        if actor_id in self.dead:
+            return Arrival(actor_id, sequence, fate="lost", why="it was killed")
         if not sequence:
-            return Arrival(life, sequence, greeting=self.greet(self.collectors[life].greet()))
-        return Arrival(life, sequence, self.spoil(copied(self.collectors[life].collect(weights))))
+            return Arrival(actor_id, sequence, greeting=self.greet(self.actors[actor_id].greet()))
+        return Arrival(actor_id, sequence, self.spoil(copied(self.actors[actor_id].collect(weights))))
 
     @property
     def ready(self):

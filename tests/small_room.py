@@ -34,11 +34,11 @@ LEARNER = LearnerConfig(
 
 
 def collected(learner, epsilon):
-    """Mean objects per episode, wanted and other, in 80 rooms that nobody trained in; half of them for each task."""
+    """Mean objects per episode, wanted and other, in 80 rooms that were not trained in; half of them for each task."""
     task = np.arange(80) % 2
     w = torch.eye(2)[task][None]
-    rollout = Rollout(learner.agent, ROOM.batch(range(10**6, 10**6 + 80), gamma=1.0), runs=1, length=DECISIONS)
-    parameters = {name: x.detach() for name, x in learner.parameters.items()}
-    found = rollout.collect(parameters, w, w[:, :, None], epsilon, [np.random.default_rng(0)])
+    batch = ROOM.batch(range(10**6, 10**6 + 80), gamma=1.0)
+    rollout = Rollout(learner.agent, learner.network, batch, DECISIONS)
+    found = rollout.collect(w, w[:, :, None], epsilon, [np.random.default_rng(0)])
     phi = found.episode_phi[np.argsort(found.episode_environment)]
     return phi[np.arange(80), task].mean(), phi[np.arange(80), 1 - task].mean()

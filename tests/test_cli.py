@@ -19,12 +19,11 @@ from usfa.cli.train import Train
 from usfa.decisions import RULES
 from usfa.environments import ENVIRONMENTS
 from usfa.evaluation import evaluate
-from usfa.networks import stack_runs
 from usfa.runs import PRESETS, SHIPPED_AGENTS, load, preset
 from usfa.tasks import SPREAD_SETS, TASK_SETS, format_task, task_set
 from usfa.version import __version__
 
-SMALL = ["--seeds", "0", "1", "--learner.budget", "10", "--learner.reuse", "1", "--evaluation.snapshots", "2"]
+SMALL = ["--seeds", "0", "1", "--learner.budget", "10", "--learner.replay-ratio", "1", "--evaluation.snapshots", "2"]
 
 
 @pytest.fixture
@@ -165,7 +164,11 @@ def test_evaluate_by_rules(capsys, tmp_path, words, rules):
 
 
 def test_evaluate_a_uvfa_by_its_one_rule(capsys, desk):
-    save_agent(desk / "agent", (agent := untrained("uvfa")).file, stack_runs([agent.parameters]))
+    save_agent(
+        desk / "agent",
+        (agent := untrained("uvfa")).file,
+        {name: x[None] for name, x in agent.network.state_dict().items()},
+    )
     assert main(["evaluate", "agent", "--task", "0.3,0.9", "--csv"]) == 0
     assert [line.split(",")[:2] for line in capsys.readouterr().out.splitlines()[1:]] == [["task", "gpi"]]
 
@@ -417,7 +420,10 @@ def test_bad_input_is_one_sentence(desk, capsys, words, sentence):
     [
         (["train", "trip-usfa", *SMALL, "--evaluation.candidates", "trian"], "did you mean 'train'?"),
         (["train", "trip-usfa", *SMALL, "--evaluation.tasks", "1,0,0"], "has 3 entries; expected 2"),
-        (["train", "trip-uvfa", *SMALL, "--evaluation.candidates", "train"], "A UVFA has no candidate set but 'task'"),
+        (
+            ["train", "trip-uvfa", *SMALL, "--evaluation.candidates", "train"],
+            "is 'train'; expected 'task'",
+        ),
         (["train", "trip-usfa", *SMALL, "--evaluation.rules", "gpy"], "Unknown rule 'gpy': did you mean 'gpi'?"),
         (["train", "trip-usfa", *SMALL, "--evaluation.final-rules", "single", "single"], "expected each once"),
         (["train", "trip-usfa", *SMALL, "--evaluation.epsilon", "2"], "epsilon"),
@@ -439,7 +445,7 @@ def test_experiments_check_their_numbers_before_they_write(desk, capsys, what, w
 
 def test_a_directory_that_holds_a_run_is_kept(desk, run, capsys):
     said = refusal(capsys, desk, ["train", "trip-usfa", "--out", run])
-    advice = "go on with --resume, replace it with --overwrite, or choose another --out."
+    advice = "continue it with --resume, replace it with --overwrite, or choose another --out."
     assert said == f"Directory {run} already holds a run; {advice}"
 
 
@@ -470,7 +476,7 @@ def test_torn_config_of_a_run(desk, run, capsys):
 def test_run_of_another_version(desk, run, capsys):
     config = json.loads((run / "config.json").read_text()) | {"format": 99, "version": "9.9"}
     (run / "config.json").write_text(json.dumps(config))
-    expected = f"has format 99 (usfa 9.9); usfa {__version__} reads format 1."
+    expected = f"has format 99 (usfa 9.9); usfa {__version__} reads format 2."
     assert expected in refusal(capsys, desk, ["evaluate", run, "--task", "1,0"])
     assert expected in refusal(capsys, desk, ["train", "trip-usfa", "--out", run, "--overwrite"])
 
@@ -514,7 +520,7 @@ def test_words_that_do_not_parse_exit_with_2(desk, capsys, words):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["train", "one-state-usfa", "--learner.gamma", "0.5"], "has the discount 0.9 in its tables"),
+        (["train", "one-state-usfa", "--learner.gamma", "0.5"], "expected 0.9, the discount in the tables of"),
         (["train", "trip-usfa", "--evaluation.tasks", "1,0;1,0"], "hold a task twice"),
         (["train", "trip-usfa", "--evaluation.candidates", "task", "task"], "expected each once"),
         (["train", "trip-usfa", "--resume"], "runs/trip-usfa does not exist; expected a run to resume"),
@@ -540,7 +546,7 @@ def test_a_file_may_not_import_code(desk, run, capsys, monkeypatch):
 def test_a_file_may_not_choose_a_function(desk, run, capsys):
     for config in (run / "config.json", run / "agent" / "config.json"):
         config.write_text(json.dumps(json.loads(config.read_text()) | {"phi": "os:system"}))
-    sentence = "The file names the function 'os:system' for φ, which would be run; say trust (--trust)"
+    sentence = "The file names the function 'os:system' for φ, which would be run; set trust (--trust)"
     assert sentence in refusal(capsys, desk, ["evaluate", run, "--task", "1,0"])
     assert sentence in refusal(capsys, desk, ["train", run / "config.json", "--out", "again"])
     assert sentence in refusal(capsys, desk, ["train", "trip-usfa", "--out", run, "--resume"])
@@ -598,7 +604,7 @@ def test_resume_takes_the_settings_of_the_run(desk, run, capsys):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--host", "0.0.0.0"], "expected --allow-remote with it"),
+        (["--host", "0.0.0.0"], "expected 127.0.0.1, or --allow-remote"),
         (["--port", "70000"], "The port is 70000; expected 0 to 65535."),
         (["--sessions", "0"], "The limit sessions is 0"),
         (["nobody"], "Unknown agent or run directory 'nobody'"),

@@ -95,7 +95,7 @@ def test_an_older_agent_is_served_with_assumed_errors_and_can_be_measured(desk, 
     assert agent.accuracy is None
     weights = (older_agent / "weights.safetensors").read_bytes()
     assert main(["diagnose", str(older_agent), "--task", "0.7,0.7", "--episodes", "1"]) == 0
-    assert "was not measured, and the cautious rule assumes it" in " ".join(capsys.readouterr().out.split())
+    assert "assumes the error of ψ, which was not measured" in " ".join(capsys.readouterr().out.split())
     assert main(["diagnose", str(older_agent), "--measure"]) == 0
     measured = load(older_agent)
     assert measured.accuracy == accuracy_of(agent)
@@ -107,7 +107,7 @@ def test_an_older_agent_is_served_with_assumed_errors_and_can_be_measured(desk, 
 
 def test_a_measured_accuracy_is_replaced_only_if_asked_for(older_agent):
     (first,) = measure_and_save(older_agent)
-    with pytest.raises(InputError, match="is measured already; --overwrite measures it anew"):
+    with pytest.raises(InputError, match="is measured already; replace it with --overwrite"):
         measure_and_save(older_agent)
     (second,) = measure_and_save(older_agent, overwrite=True)
     assert first.accuracy == second.accuracy

@@ -109,9 +109,7 @@ def test_nothing_of_an_earlier_call_is_left(desk, capsys):
     again = ["front", "trip", "--preferences", "2,0;0,2;1,1", "--known", "none"]
     before = (desk / "runs" / "front-trip" / "front.csv").read_bytes()
     assert main(again) == 2
-    sentence = (
-        f"usfa: {Path('runs', 'front-trip', 'front.csv')} is already there; replace it with --overwrite, or choose"
-    )
+    sentence = f"usfa: {Path('runs', 'front-trip', 'front.csv')} already exists; replace it with --overwrite, or choose"
     assert capsys.readouterr().err.startswith(sentence)
     assert (desk / "runs" / "front-trip" / "front.csv").read_bytes() == before
     assert main([*again, "--overwrite"]) == 0
@@ -131,13 +129,13 @@ def test_help_shows_examples(desk, capsys):
     ("words", "sentence"),
     [
         (["tripp"], "did you mean 'trip'?"),
-        (["trip", "--preferences", "simplex"], "The task set 'simplex' cannot be made; expected simplex:N,D"),
+        (["trip", "--preferences", "simplex"], "The task set is 'simplex'; expected simplex:N,D"),
         (["trip", "--preferences", "simplex:10,3"], "has 3 entries; expected 2"),
         (["trip", "--preferences", "1,nan"], "holds NaN or infinity"),
         (["trip", "--candidates", "trian"], "did you mean 'train'?"),
         (["trip", "--rule", "gpy"], "Unknown rule 'gpy': did you mean 'gpi'?"),
         (["trip", "--rule", "cautious:"], "The rule is 'cautious:'; expected a number from 0 after the colon"),
-        (["trip", "--rule", "single"], "The rule 'single' is chosen in hindsight"),
+        (["trip", "--rule", "single"], "The rule is 'single', which is only for evaluations"),
         (["trip", "--gamma", "0"], "gamma is 0.0; expected a number above 0, at most 1."),
         (["trip", "--reference", "0"], "The reference point '0' cannot be used; expected 2 numbers, one per feature."),
         (["trip", "--reference", "0,x"], "The reference point '0,x' cannot be used"),

@@ -1,5 +1,7 @@
+import importlib.util
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -18,3 +20,56 @@ def test_an_example_is_short_and_runs(path, tmp_path):
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
+
+
+# --- an algorithm of one's own: everything that ours can do ---
+
+OWN = Path(__file__).parents[1] / "examples" / "own_algorithm.py"
+RULE = 'own_algorithm:FixedMargin{"margin": 0.02}'
+
+
+def command(*words, cwd=OWN.parent):
+    program = [sys.executable, "-m", "usfa", *map(str, words)]
+    return subprocess.run(program, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
+
+
+@pytest.fixture(scope="module")
+def own_run(tmp_path_factory):
+    """A finished run of the example."""
+    path = tmp_path_factory.mktemp("own") / "run"
+    subprocess.run([sys.executable, str(OWN), str(path)], check=True, capture_output=True, timeout=300)
+    return path
+
+
+def test_an_own_algorithm_is_killed_and_resumed_to_the_same_bytes(own_run, tmp_path):
+    path = tmp_path / "run"
+    words = [sys.executable, str(OWN), str(path)]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as training:
+        while not list(path.glob("checkpoints/state-*.usfa")):
+            assert training.poll() is None, "it was done before it could be killed"
+            time.sleep(0.01)
+        training.kill()
+    assert not (path / "scores.csv").exists()
+    subprocess.run(words, check=True, capture_output=True, timeout=300)
+    for name in ("scores.csv", "agent/weights.safetensors", "agent/config.json"):
+        assert (path / name).read_bytes() == (own_run / name).read_bytes(), name
+
+
+def test_an_own_algorithm_is_loaded_and_evaluated_by_another_process_that_trusts_it(own_run):
+    scored = command("evaluate", own_run, "--task", "0.7,0.3", "--rule", "gpi", RULE, "--csv", "--trust")
+    assert scored.returncode == 0, scored.stderr
+    assert "FixedMargin" in scored.stdout
+    refused = command("evaluate", own_run, "--task", "0.7,0.3")
+    assert refused.returncode == 2
+    sentence = "which is not imported; import it first, or set trust (--trust) if you trust it."
+    assert refused.stderr.startswith("usfa: The agent 'own_algorithm:SmallWeightsAgent'")
+    assert refused.stderr.rstrip().endswith(sentence)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed")
+def test_an_own_algorithm_trains_on_a_cluster(own_run, tmp_path):
+    path, small = tmp_path / "run", ("--learner.budget", 20, "--evaluation.snapshots", 1)
+    done = command("train", own_run / "config.json", "--trust", "--cluster", "local", *small, "--out", path)
+    assert done.returncode == 0, done.stderr
+    assert "FixedMargin" in (path / "scores.csv").read_text()
+    assert command("evaluate", path, "--task", "0.7,0.3", "--trust").returncode == 0

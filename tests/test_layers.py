@@ -10,7 +10,7 @@ import usfa
 SOURCE = Path(usfa.__file__).parent
 LAYERS = (
     ("errors", "version"),
-    ("compiling", "files", "progress", "records", "samplers", "tasks", "trajectory"),
+    ("compiling", "files", "progress", "records", "registry", "samplers", "tasks", "trajectory"),
     ("functional",),
     ("decisions",),
     ("losses", "networks", "environments"),
@@ -87,8 +87,8 @@ def test_every_unit_has_a_layer():
         ("agents/usfa.py", "from ..rollout import Rollout", 1),
         ("tasks.py", "from usfa import load", 1),
         ("figures/trip.py", "import torch.nn", 1),
-        ("figures/trip.py", "\nfrom usfa.evaluation.scores import read_scores", 2),
-        ("evaluation/scores.py", "from usfa.figures import save", 1),
+        ("figures/trip.py", "\nfrom usfa.evaluation.table import read_scores", 2),
+        ("evaluation/table.py", "from usfa.figures import save", 1),
     ],
 )
 def test_the_check_can_fail(relative, code, line):

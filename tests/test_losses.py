@@ -23,6 +23,7 @@ def trajectory_of(action, phi, discount, first):
         action=action,
         phi=phi,
         discount=discount,
+        reward=torch.full_like(discount, torch.nan),
         w=torch.zeros(batch, phi.shape[-1], dtype=torch.float64),
         core_state=(),
     )

@@ -20,15 +20,34 @@ def test_all_names_exist(name):
 
 def test_the_front_door_holds_what_is_documented():
     assert set(usfa.__all__) == {
+        "AGENTS",
+        "Agent",
+        "ClusterConfig",
+        "Decision",
+        "EvaluationConfig",
         "InputError",
+        "LearnerConfig",
+        "NETWORKS",
+        "Network",
+        "NetworkConfig",
         "Policy",
+        "PolicySampler",
+        "Rule",
+        "Situation",
+        "TRUNKS",
         "TrainConfig",
         "TrainedAgent",
+        "Trunk",
+        "UsfaAgent",
         "__version__",
+        "check_environment",
         "evaluate",
         "infer_task",
         "load",
+        "make",
         "preset",
+        "register",
+        "settings_for",
         "train",
     }
 
@@ -40,7 +59,8 @@ def test_packages_export_names_of_their_own_modules():
         if module is None or name == "usfa" or not hasattr(module, "__path__"):
             continue
         for export in module.__all__:
-            home = getattr(getattr(module, export), "__module__", name)
+            thing = getattr(module, export)
+            home = thing.__module__ if hasattr(thing, "__qualname__") else name
             assert not home.startswith("usfa.") or home.startswith(name), f"{name}.{export} comes from {home}"
 
 

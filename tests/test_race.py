@@ -52,16 +52,16 @@ def test_expected_utility_is_that_of_the_library(racing):
     contest = contest_of(racing)
     config = settings_for("deep-sea-treasure-v0")
     agent = build_agent(config)
-    parameters = agent.initial_parameters(torch.Generator().manual_seed(3))
+    network = agent.make_network(3)
     w, rng = np.array(contest.preferences), np.random.default_rng(0)
     batch = episode_batch(EnvironmentSource(contest.make), w, CandidateSet.believed(w[:, None]), 1, rng)
-    found = vector_returns(agent, parameters, batch, Gpi(), 0.0, rng, contest.gamma)
+    found = vector_returns(agent, network, batch, Gpi(), 0.0, rng, contest.gamma)
 
     def act(seen, tasks):
         present = agent.at_start(torch.from_numpy(agent.spec.observation.encode(seen)))
         own = torch.from_numpy(tasks).float()
         with torch.no_grad():
-            decision, _ = agent.act(parameters, present, own, CandidateSet.believed(own[:, None]), Gpi())
+            decision, _ = agent.act(network, present, own, CandidateSet.believed(own[:, None]), Gpi())
         return decision.action.numpy()
 
     expected = np.einsum("kd,kd->k", found.discounted, w)

@@ -1,4 +1,4 @@
-"""What the README and the docs promise."""
+"""The code and the published numbers in the README and the docs; links are checked in test_docs.py."""
 
 import re
 from pathlib import Path
@@ -6,12 +6,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from usfa.environments.room.scale import read_yardstick
+from usfa.environments.room.yardstick import read_yardstick
 from usfa.evaluation import read_scores
-from usfa.paper.room_tables import final_table, summary_of, task_table
+from usfa.paper.room_report import final_table, summary_of, task_table
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 
 
 def test_the_python_in_the_readme_runs() -> None:
@@ -21,13 +20,6 @@ def test_the_python_in_the_readme_runs() -> None:
         names: dict[str, object] = {}
         exec(compile(block, "README.md", "exec"), names)
         assert names["action"] in range(8)
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_to_files(page: Path) -> None:
-    targets = re.findall(r"\]\(([^)#\s]+)", page.read_text())
-    missing = [t for t in targets if not t.startswith("http") and not (page.parent / t).exists()]
-    assert not missing
 
 
 TRIP_NAMES = {

@@ -1,19 +1,21 @@
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
+from usfa.decisions import CANDIDATE_SETS, candidate_set
 from usfa.errors import InputError
 from usfa.samplers import (
     Ball,
     Box,
     Gaussian,
+    LearnedPolicies,
     OwnTask,
     Points,
+    PolicySampler,
     Simplex,
     WithTask,
-    candidate_set,
-    distance_from_learned,
     parse_sampler,
-    policy_of,
 )
 from usfa.tasks import spread_over_simplex
 
@@ -128,13 +130,86 @@ def test_train_sampler_is_the_training_tasks():
     [
         *("", "gauss", "gaussian", "gaussian:", "gaussian:-1", "gaussian:inf", "gaussian:nan", "gaussian:x"),
         *("gaussian:1,2", "box:1", "box:1,0", "box:1,1", "box:0,inf", "box:0,1,2"),
-        *("simplex:1", "train:3", "task:w"),
+        *("simplex:1", "train:3", "task:w", "task:Own", "train:Own", "box:Own", "simplex:Own"),
     ],
 )
 def test_bad_samplers_are_refused(text):
-    known = r"gaussian:VARIANCE, box:LOW,HIGH, ball:RADIUS, simplex, points:Z;Z;…, train, task, task\+…"
+    known = r"gaussian:VARIANCE, box:LOW,HIGH, ball:RADIUS, simplex, points:Z;Z;…, train, task, task\+…, module:Class"
     with pytest.raises(InputError, match=rf"^The policy distribution '{text}' is not one of {known}\.$"):
         parse_sampler(text, POINTS)
+
+
+class Shifted(PolicySampler):
+    """A sampler of the user's own: only `sample` has to be written."""
+
+    def sample(self, w, n, rng):
+        return np.repeat(w[..., None, :] + 1, n, axis=-2)
+
+
+@dataclass(frozen=True)
+class Repeated(Shifted):
+    times: int
+    start: tuple[float, ...] = ()
+    is_local = True
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"{__name__}:Shifted", Shifted),
+        (f'{__name__}:Repeated{{"times": 3, "start": [1, 0.5]}}', Repeated(3, (1, 0.5))),
+        (f'task+{__name__}:Repeated{{"times": 3}}', WithTask(Repeated(3))),
+    ],
+)
+def test_own_samplers_are_read(text, expected):
+    found = parse_sampler(text, POINTS)
+    assert isinstance(found, expected) if isinstance(expected, type) else found == expected
+    assert draw(found, POINTS, 2).shape == (4, 2, 3)
+    assert parse_sampler(found, POINTS) is found
+
+
+def test_own_samplers_have_defaults():
+    z = np.random.default_rng(0).standard_normal((5, 3))
+    assert np.array_equal(Shifted().distance(z, POINTS), OwnTask().distance(z, POINTS))
+    assert Shifted().policy_of(z) is z
+    assert not Shifted.is_local
+    with pytest.raises(TypeError, match="abstract"):
+        PolicySampler()
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (f"{__name__}:Repeated", r"The policy distribution '.*:Repeated' cannot be made: TypeError: .*'times'"),
+        ("usfa.samplers:PolicySampler", r"The policy distribution '.*' cannot be made: TypeError: .*abstract"),
+        (
+            "usfa.samplers:parse_sampler",
+            r"The policy distribution '.*' is <function .*>; expected a class derived from u",
+        ),
+        (
+            "not_imported:Own",
+            r"The policy distribution 'not_imported:Own' is in the module 'not_imported', which is not",
+        ),
+        ("task+not_imported:Own", r"The policy distribution 'not_imported:Own' is in the module 'not_imported', which"),
+    ],
+)
+def test_bad_samplers_of_the_users_own_are_refused(text, sentence):
+    with pytest.raises(InputError, match=f"^{sentence}"):
+        parse_sampler(text, POINTS)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "local"),
+    [
+        *((sampler, isinstance(sampler, Gaussian | OwnTask)) for sampler in SAMPLERS),
+        (WithTask(Gaussian(0.1)), True),
+        (WithTask(OwnTask()), True),
+        (WithTask(Simplex()), False),
+        (WithTask(Repeated(2)), True),
+    ],
+)
+def test_local_samplers_draw_around_the_task_only(sampler, local):
+    assert sampler.is_local is local
 
 
 # --- the policy of a task ---------------------------------------------------------------------------------------
@@ -158,14 +233,14 @@ def test_bad_samplers_are_refused(text):
 )
 def test_the_policy_of_a_task_has_a_length_that_is_learned(sampler, w, z):
     w = np.array(w, np.float64)
-    np.testing.assert_allclose(policy_of(w, sampler), z)
-    np.testing.assert_allclose(policy_of(np.stack([w, w]), sampler), [z, z])
+    np.testing.assert_allclose(sampler.policy_of(w), z)
+    np.testing.assert_allclose(sampler.policy_of(np.stack([w, w])), [z, z])
 
 
 def test_who_has_the_right_length_stays_to_the_bit():
     w = spread_over_simplex(1000, 3)
     assert (w.sum(axis=-1) != 1).any()
-    assert np.array_equal(policy_of(w, Simplex()), w)
+    assert np.array_equal(Simplex().policy_of(w), w)
 
 
 def test_candidates_by_name_have_a_length_that_is_learned():
@@ -234,6 +309,12 @@ def test_sampled_candidates_come_from_the_sampler():
 def test_bad_candidates_are_refused(candidates, sentence):
     with pytest.raises(InputError, match=f"^{sentence}"):
         candidates_of(candidates)
+
+
+def test_candidate_sets_are_listed():
+    assert {name.partition(":")[0] for name in CANDIDATE_SETS} == {"task", "train", "train+task", "sample"}
+    for name in CANDIDATE_SETS:
+        assert candidates_of(name.replace("N", "3")).shape[-1] == 2
 
 
 def test_points_by_their_text():
@@ -317,18 +398,18 @@ def test_what_is_drawn_has_no_distance(sampler):
 @pytest.mark.parametrize("sampler", [Gaussian(0.1), Simplex(), WithTask(OwnTask())])
 def test_learned_policies_are_those_of_d_z_where_the_tasks_of_m_were_acted_on(sampler, acted_on):
     z = np.array([[2.0, 0.0, 0.0], [1.0, 1.0, 1.0]])
-    found = distance_from_learned(z, sampler, POINTS, acted_on)
+    found = LearnedPolicies(POINTS, sampler, acted_on).distance(z)
     assert np.array_equal(found, distances(sampler, z))
 
 
 @pytest.mark.parametrize("sampler", [Gaussian(0.1), OwnTask(), WithTask(OwnTask())])
 def test_policies_around_the_task_are_learned_wherever_tasks_were_acted_on(sampler):
     z = np.array([[0.5, 0.5, 0.0], [2.0, 0.0, 0.0]])
-    found = distance_from_learned(z, sampler, POINTS, "simplex")
+    found = LearnedPolicies(POINTS, sampler, "simplex").distance(z)
     np.testing.assert_allclose(found, [0, 1], atol=1e-12)
 
 
 @pytest.mark.parametrize("sampler", [Box(0.0, 1.0), WithTask(Box(0.0, 1.0))])
 def test_policies_from_elsewhere_are_learned_whatever_was_acted_on(sampler):
     z = np.array([[0.5, 0.5, 0.0], [2.0, 0.0, 0.0]])
-    np.testing.assert_allclose(distance_from_learned(z, sampler, POINTS, "simplex"), [0, 1])
+    np.testing.assert_allclose(LearnedPolicies(POINTS, sampler, "simplex").distance(z), [0, 1])

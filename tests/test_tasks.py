@@ -258,9 +258,7 @@ def test_two_entries_in_equal_steps_are_a_lattice():
     ],
 )
 def test_preferences_that_cannot_be_made(text, features, form):
-    sentence = (
-        rf"^The task set '{text}' cannot be made; expected {form}( \(both from 2\))? with at most 100000 tasks, where D"
-    )
+    sentence = rf"^The task set is '{text}'; expected {form}( \(both from 2\))? with at most 100000 tasks, where D"
     with pytest.raises(InputError, match=sentence):
         parse_tasks(text, features)
 

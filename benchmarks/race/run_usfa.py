@@ -15,7 +15,6 @@ from racing import Array, Contest, Scorer, TimeIsUp, arguments, write
 from usfa.decisions import CandidateSet, Gpi
 from usfa.environments import EnvironmentSource
 from usfa.learning import Learner
-from usfa.networks import select_run
 from usfa.runs import build_agent, settings_for
 from usfa.runs.settings import RANDOM_STEPS
 
@@ -34,7 +33,7 @@ def main() -> None:
     began = time.perf_counter()
     learner = make_learner(contest, seed)
     scorer = Scorer(contest, lambda seen, w: act(learner, seen, w), seed, began)
-    with suppress(TimeIsUp), closing(learner.rollout.batch):
+    with suppress(TimeIsUp), closing(learner):
         while True:
             steps = int(learner.frames[0])
             scorer.look(steps, steps + RANDOM_STEPS)
@@ -58,7 +57,7 @@ def act(learner: Learner, seen: NDArray[Any], w: Array) -> NDArray[np.int64]:
     present = agent.at_start(torch.from_numpy(agent.spec.observation.encode(seen)))
     tasks = torch.from_numpy(w).float()
     own = CandidateSet.believed(tasks[:, None])
-    decision, _ = agent.act(select_run(learner.best_parameters, 0), present, tasks, own, Gpi())
+    decision, _ = agent.act(learner.best.network(0), present, tasks, own, Gpi())
     return decision.action.numpy()
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pandas as pd
 
 from usfa.cluster import ClusterConfig, read_account
-from usfa.cluster.connection import cpus_here
+from usfa.cluster.ray import cpus_here
 from usfa.evaluation import read_scores, summarise, write_table
 from usfa.networks import NetworkConfig
 from usfa.runs import EvaluationConfig, TrainConfig, preset, train
@@ -39,7 +39,7 @@ SMALL_ROOM = TrainConfig(
         epsilon=0.2,
         learning_rate=1e-3,
         updates_per_round=8,
-        reuse=0,
+        replay_ratio=0,
         replay_capacity=10_000,
         target_every=None,
     ),

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from usfa.decisions import Decision, Rule, Situation
-from usfa.environments.room.scale import measured, read_yardstick
+from usfa.environments.room.yardstick import measured, read_yardstick
 from usfa.evaluation import evaluate
 from usfa.functional import choose, policy_actions, stake, take_actions
 from usfa.paper.report import markdown_table

@@ -1,7 +1,7 @@
 """Expected utility of usfa's settings for an environment, of several seeds at once, and what each setting is worth.
 
     python benchmarks/studies/mo_settings.py deep-sea-treasure-v0 --seeds 0 1 2 3 4 --out runs/deep-sea
-    python benchmarks/studies/mo_settings.py deep-sea-treasure-v0 --tuning --set along_z=0 --set average=None
+    python benchmarks/studies/mo_settings.py deep-sea-treasure-v0 --tuning --set along_z=0 --set ema=None
     python benchmarks/studies/mo_settings.py minecart-v0 --tuning --set gamma=0.98 --set network.head=(256,)
 
 `--set` changes settings of the learner, or of the network. `--tuning` scores on other preferences than those that are
@@ -29,7 +29,6 @@ from usfa.decisions import CandidateSet, Gpi
 from usfa.evaluation import bootstrap_interval, environment_front, write_table
 from usfa.evaluation.episodes import episode_batch, vector_returns
 from usfa.learning import Learner
-from usfa.networks import select_run
 from usfa.runs import TrainConfig, build_agent, settings_for
 from usfa.tasks import spread_over_simplex
 
@@ -84,7 +83,7 @@ def curve(config: TrainConfig, w: NDArray[np.float64], points: int, episodes: in
     learner = Learner(build_agent(config), config.learner, config.environments, config.tasks, config.seeds)
     rows: list[tuple[int, int, float, float, float]] = []
     seconds, start = 0.0, time.process_time()
-    with closing(learner.rollout.batch):
+    with closing(learner):
         for point in range(1, points + 1):
             while learner.progress.min() < config.learner.budget * point / points:
                 learner.step()
@@ -101,8 +100,7 @@ def curve(config: TrainConfig, w: NDArray[np.float64], points: int, episodes: in
 def expected_utility(learner: Learner, config: TrainConfig, run: int, w: NDArray[np.float64], episodes: int) -> float:
     rng = np.random.default_rng([config.seeds[run], 1])
     batch = episode_batch(config.environments, w, CandidateSet.believed(w[:, None]), episodes, rng)
-    parameters = {name: x.detach() for name, x in select_run(learner.best_parameters, run).items()}
-    collected = vector_returns(learner.agent, parameters, batch, Gpi(), 0.0, rng, config.learner.gamma)
+    collected = vector_returns(learner.agent, learner.best.network(run), batch, Gpi(), 0.0, rng, config.learner.gamma)
     return float(np.einsum("bd,bd->b", collected.discounted, batch.w).mean())
 
 

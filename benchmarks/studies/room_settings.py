@@ -19,11 +19,11 @@ import pandas as pd
 from changing import changed
 from rich.console import Console
 
-from usfa.environments.room.scale import read_yardstick
+from usfa.environments.room.yardstick import read_yardstick
 from usfa.evaluation import read_scores, summarise, write_table
-from usfa.paper.plan import Job, run_jobs
+from usfa.paper.experiment import Job, run_jobs
 from usfa.paper.report import markdown_table
-from usfa.paper.room_tables import summary_of
+from usfa.paper.room_report import summary_of
 from usfa.runs import TrainConfig, preset
 
 OTHERS = {"only wishes": "1010;0101;1110;1101", "wishes and dislikes": "-1010;010-1;10-11"}
@@ -32,14 +32,14 @@ OTHERS = {"only wishes": "1010;0101;1110;1101", "wishes and dislikes": "-1010;01
 PLAIN = {
     "network.normalise": False,
     "target_every": None,
-    "reuse": 0,
+    "replay_ratio": 0,
     "replay_capacity": 10_000,
     "updates_per_round": 8,
 }
 """What the paper has, and nothing that makes it more stable but Adam and clipping."""
 
 _TARGET = {"target_every": 100}
-_REPLAY = {"reuse": 1, "replay_capacity": 100, "updates_per_round": 16}
+_REPLAY = {"replay_ratio": 1, "replay_capacity": 100, "updates_per_round": 16}
 _NORMALISED = {"network.normalise": True}
 _INNER = {"network.conditioning": "inner-product"}
 

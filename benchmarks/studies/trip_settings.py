@@ -28,7 +28,7 @@ def main() -> None:
     print(f"{'setting':44} mean gap   std")
     for reuse in (0, 7, 15):
         for epsilon in (0.1, 0.5, 0.75, 1.0):
-            _report(f"reuse {reuse}, epsilon {epsilon}", changed(base, {"reuse": reuse, "epsilon": epsilon}))
+            _report(f"reuse {reuse}, epsilon {epsilon}", changed(base, {"replay_ratio": reuse, "epsilon": epsilon}))
     for rate in (1e-3, 1e-2):
         _report(f"preset with learning rate {rate}", changed(base, {"learning_rate": rate}))
     for head in (32, 128):
@@ -47,9 +47,10 @@ def _gaps(config: TrainConfig) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     while not learner.done:
         learner.step()
     mdp, z = trip_mdp(), np.random.default_rng(100).random((300, 2))
-    own = CandidateSet.believed(np.tile(z[:, None], (len(SEEDS), 1, 1, 1)))
-    optimal = optimal_return(mdp, torch.from_numpy(z)).numpy()
-    return np.asarray((optimal - exact_scores(agent, learner.parameters, mdp, z, own, Gpi())).mean(axis=1))
+    own = CandidateSet.believed(z[:, None])
+    networks = [learner.network.network(run) for run in range(len(SEEDS))]
+    scores = np.stack([exact_scores(agent, network, mdp, z, own, Gpi()) for network in networks])
+    return np.asarray((optimal_return(mdp, torch.from_numpy(z)).numpy() - scores).mean(axis=1))
 
 
 if __name__ == "__main__":

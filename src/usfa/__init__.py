@@ -4,7 +4,7 @@ agent = usfa.load("trip")                      # a shipped agent, or any run dir
 policy = agent.policy(task=[0.7, 0.7])         # any real vector, negative entries included
 action = policy(observation, legal=info["action_mask"])
 
-What needs torch is imported when it is first asked for, so that an environment alone starts at once.
+Modules are imported when one of their names is first used, so that using an environment alone does not load PyTorch.
 """
 
 from __future__ import annotations
@@ -16,40 +16,68 @@ from usfa.errors import InputError
 from usfa.version import __version__
 
 if TYPE_CHECKING:
-    from usfa.agents import Policy, TrainedAgent
+    from usfa.agents import AGENTS, Agent, Policy, TrainedAgent, UsfaAgent
+    from usfa.cluster import ClusterConfig
+    from usfa.decisions import Decision, Rule, Situation
+    from usfa.environments import check_environment, make, register
     from usfa.evaluation import evaluate
     from usfa.functional import infer_task
-    from usfa.runs import TrainConfig, load, preset, train
+    from usfa.learning import LearnerConfig
+    from usfa.networks import NETWORKS, TRUNKS, Network, NetworkConfig, Trunk
+    from usfa.runs import EvaluationConfig, TrainConfig, load, preset, settings_for, train
+    from usfa.samplers import PolicySampler
 
 __all__ = [
+    "AGENTS",
+    "NETWORKS",
+    "TRUNKS",
+    "Agent",
+    "ClusterConfig",
+    "Decision",
+    "EvaluationConfig",
     "InputError",
+    "LearnerConfig",
+    "Network",
+    "NetworkConfig",
     "Policy",
+    "PolicySampler",
+    "Rule",
+    "Situation",
     "TrainConfig",
     "TrainedAgent",
+    "Trunk",
+    "UsfaAgent",
     "__version__",
+    "check_environment",
     "evaluate",
     "infer_task",
     "load",
+    "make",
     "preset",
+    "register",
+    "settings_for",
     "train",
 ]
 
-_LATER = {
-    "Policy": "agents",
-    "TrainConfig": "runs",
-    "TrainedAgent": "agents",
-    "evaluate": "evaluation",
-    "infer_task": "functional",
-    "load": "runs",
-    "preset": "runs",
-    "train": "runs",
+_EXPORTS = {
+    "agents": ("AGENTS", "Agent", "Policy", "TrainedAgent", "UsfaAgent"),
+    "cluster": ("ClusterConfig",),
+    "decisions": ("Decision", "Rule", "Situation"),
+    "environments": ("check_environment", "make", "register"),
+    "evaluation": ("evaluate",),
+    "functional": ("infer_task",),
+    "learning": ("LearnerConfig",),
+    "networks": ("NETWORKS", "TRUNKS", "Network", "NetworkConfig", "Trunk"),
+    "runs": ("EvaluationConfig", "TrainConfig", "load", "preset", "settings_for", "train"),
+    "samplers": ("PolicySampler",),
 }
+_MODULE_OF = {name: module for module, names in _EXPORTS.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
+    return getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""numba's compiler with a cache that is never a reason to fail."""
+"""Compile with numba, and cache the result where possible."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def compiled(*, fastmath: bool = False, inner: bool = False) -> Callable[[Function], Function]:
-    """`njit` that caches beside the source, or in the home directory, or in a private temporary one, or not at all.
+    """`njit` with a cache next to the source, in the home directory, in a private temporary directory, or nowhere.
 
     Args:
-        fastmath: floats may be reordered: for pixels, not for the world's rules.
-        inner: only compiled functions call it: no entry in the cache, and no doors to Python, which cost most of the
-            time of compiling. A cached function that calls it notices a change of its source only in the same file.
+        fastmath: allow reordering of floating-point operations, as for pixels; not for the rules of an environment.
+        inner: only compiled functions call this one. It has no cache entry and no Python wrapper, which takes most of
+            the compile time. A cached caller is recompiled after a change only if both are in the same file.
     """
 
     def decorate(function: Function) -> Function:
@@ -52,7 +52,7 @@ def _cached_elsewhere(function: Function, fastmath: bool) -> Function:
 
 
 def _private_folder() -> Path | None:
-    """A temporary folder that only we can write to: cached code is run, so nobody else may leave some for us."""
+    """A temporary folder that only this user can write to, because cached code is executed; None if impossible."""
     user = os.getuid() if hasattr(os, "getuid") else 0
     try:
         folder = Path(tempfile.gettempdir()) / f"usfa-numba-{user}"
@@ -65,6 +65,6 @@ def _private_folder() -> Path | None:
 
 
 def _njit(function: Function, **options: Any) -> Function:
-    # Without the interpreter's lock: a server goes on while an oracle's tables are made in another thread.
+    # Release the interpreter lock: the playground serves requests while another thread computes oracle tables.
     made: Function = numba.njit(error_model="numpy", nogil=True, **options)(function)
     return made

@@ -1,4 +1,4 @@
-"""What is told to a person without a traceback: mistakes in what they gave us, and that they stopped us."""
+"""Errors that the command line shows without a traceback."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ __all__ = ["Diverged", "InputError", "Interrupted", "told", "unknown_name"]
 
 
 class InputError(Exception):
-    """Bad input, told in one sentence that names the thing, the value and what was expected.
+    """Invalid input. The message is one sentence with the name, the value and the expected value.
 
-    The command line prints the sentence without a traceback and exits with code 2.
+    The command line prints the message without a traceback and exits with code 2.
     """
 
 
 class Interrupted(Exception):
-    """The user pressed Ctrl-C; what was done is saved, and the message says how to go on."""
+    """The user pressed Ctrl-C. The work so far is saved; the message explains how to continue."""
 
 
 class Diverged(InputError):
-    """Training went wrong: the loss exploded or is not a number. What was saved before is good."""
+    """Training diverged: the loss exploded or is NaN. Earlier checkpoints are valid."""
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> InputError:
-    """The error for a name that is not in a registry, with the nearest known one."""
+    """An error for an unknown name, with the most similar known name."""
     choices = sorted(known)
     nearest = difflib.get_close_matches(name, choices, n=1, cutoff=0.5)
     shown = ", ".join(choices[:12]) + (", …" if len(choices) > 12 else "")
@@ -35,7 +35,7 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> InputError:
 
 
 def told(error: BaseException) -> str:
-    """An error of other people's code in one line, with its place if that is in a file of the user."""
+    """Describe an exception of user code in one line, with its file and line if it is in a file of the user."""
     if isinstance(error, InputError):
         return str(error).removesuffix(".")
     message = " ".join(str(error).split()).removesuffix(".")

@@ -1,4 +1,4 @@
-"""Files that survive: written whole or not at all, and never trusted when torn."""
+"""Read and write files safely: atomic writes, checksums, and checks of space and of existing files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def sha256(content: bytes) -> str:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Temporary name in the same folder, fsync, rename: a reader sees the old file or the new one."""
+    """Write to a temporary file, fsync and rename, so that a reader sees either the old file or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     require_space(path.parent, len(content))
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
@@ -48,28 +48,28 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def require_space(folder: Path, size: int) -> None:
-    """InputError if the disk has no room for so many bytes: said before anything is touched."""
+    """Raise InputError if the disk has less than `size` bytes left."""
     free = shutil.disk_usage(folder).free
     if free < size:
         raise InputError(
             f"The disk of {folder} has {free / 2**20:.1f} MiB left; expected at least {size / 2**20:.1f}. "
-            "Nothing was lost; make room and go on with --resume."
+            "Nothing was lost; free some space and continue with --resume."
         )
 
 
 def require_free(path: Path, overwrite: bool) -> None:
-    """InputError if a file would be replaced that nobody said may be."""
+    """Raise InputError if the file exists and `overwrite` is false."""
     if path.exists() and not overwrite:
-        raise InputError(f"{path} is already there; replace it with --overwrite, or choose another --out.")
+        raise InputError(f"{path} already exists; replace it with --overwrite, or choose another --out.")
 
 
 def write_checked(path: Path, content: bytes) -> None:
-    """Atomically, with the checksum of the content in front."""
+    """Write atomically, with the checksum of the content in front."""
     write_atomically(path, _MAGIC + sha256(content).encode() + b"\n" + content)
 
 
 def read_checked(path: Path) -> bytes:
-    """The content of a file from :func:`write_checked`; InputError if it is torn or changed."""
+    """Read a file from :func:`write_checked`; raise InputError if it is torn or was changed."""
     raw = path.read_bytes()
     checksum, _, content = raw.removeprefix(_MAGIC).partition(b"\n")
     if not raw.startswith(_MAGIC) or checksum.decode("ascii", "replace") != sha256(content):
@@ -82,7 +82,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object; InputError if the file is missing or holds anything else."""
+    """Read a JSON object; raise InputError if the file is missing or holds anything else."""
     try:
         value = json.loads(path.read_bytes())
     except OSError as error:

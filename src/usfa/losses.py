@@ -20,9 +20,9 @@ def td_errors(
 
     Args:
         psi: [T+1, B, N, A, D], with gradient at the source states.
-        targets: the same without gradient, or that of an older network, to bootstrap from.
+        targets: values to bootstrap from: the same without gradient, or those of a target network.
         greedy: [T+1, B, N], the action of each policy: argmax_b ψ(s,b,z)·z.
-        cumulant: [T, B, 1 or N, D], what ψ predicts the sum of.
+        cumulant: [T, B, 1 or N, D], whose discounted sum ψ predicts.
         trajectory: actions, discounts and episode starts.
         lambda_: λ; 0 gives one-step targets.
 
@@ -30,16 +30,16 @@ def td_errors(
     """
     seam = is_seam(trajectory)
     v_t = take_actions(targets[1:], greedy[1:])
-    # The action at the last state is not known here, and λ_T has no effect.
+    # The action at the last state is unknown, but λ_T has no effect.
     lambda_t = watkins_lambda(lambda_, _shift(trajectory.action), greedy[1:]) * ~_shift(seam)[..., None]
     target = lambda_return(cumulant, trajectory.discount[..., None, None], v_t, lambda_t[..., None])
-    # Taken of all T+1 states and cut afterwards: the other way round the gradient is written out twice.
+    # Gather from all T+1 states and slice afterwards; slicing first would copy the gradient twice.
     action = torch.cat([trajectory.action, trajectory.action[-1:]])[..., None].expand(*greedy.shape)
     return (target - take_actions(psi, action)[:-1]) * ~seam[..., None, None]
 
 
 def _shift(x_tm1: Tensor) -> Tensor:
-    """What was recorded at source states, seen from the destination states; the last row is repeated."""
+    """Shift values of source states to destination states; the last row is repeated."""
     return torch.cat([x_tm1[1:], x_tm1[-1:]])
 
 
@@ -49,11 +49,11 @@ def squared_td(errors: Tensor) -> Tensor:
 
 
 def squared_along(errors: Tensor, z: Tensor) -> Tensor:
-    """½ (δ·z/‖z‖)², the mean over T, B and N: the part of the error that changes what a policy does.
+    """½ (δ·z/‖z‖)², the mean over T, B and N: the part of the error that affects the actions of a policy.
 
     Args:
         errors: [T, B, N, D].
-        z: [B, N, D]; where it is 0 there is no such part.
+        z: [B, N, D]; the loss is 0 where z = 0.
     """
     along = torch.einsum("tbnd,bnd->tbn", errors, torch.nn.functional.normalize(z, dim=-1))
     return 0.5 * along.square().mean()

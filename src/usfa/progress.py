@@ -1,4 +1,4 @@
-"""Progress on the terminal, and a Ctrl-C that waits for a good moment."""
+"""Progress bars, and interruption by Ctrl-C between two steps."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ __all__ = ["ProgressBar", "interruptible", "progress_bar"]
 
 
 LINE_EVERY = 60.0
-"""Seconds between two lines in a file, where a bar cannot move."""
+"""Seconds between two lines if the console is a file."""
 
 
 class ProgressBar:
-    """One bar: where we are, how fast, how long still, and one word on how it goes.
+    """A bar with the share done, the speed, the remaining time and a note.
 
-    Where the console is no terminal but a file, the log of a long run, the same is a line from time to time.
+    If the console is a file, such as the log of a long run, a line with the same content is written every minute.
     """
 
     def __init__(self, progress: Progress, total: float | None, label: str, unit: str) -> None:
@@ -72,14 +72,14 @@ def _speed(task: Task, unit: str) -> str:
 def progress_bar(
     label: str, total: float | None, unit: str, console: Console | None, stays: bool = True
 ) -> Iterator[ProgressBar]:
-    """A bar on the console; without one, a silent bar.
+    """Show a progress bar.
 
     Args:
-        label: what is going on.
-        total: what there is to do; None if nobody knows.
-        unit: of the total.
-        console: where to show it.
-        stays: whether it is still to be seen when all is done.
+        label: a name for the work.
+        total: the amount of work; None if it is unknown.
+        unit: the unit of `total`.
+        console: where to show the bar; None shows nothing.
+        stays: whether the bar stays visible at the end.
     """
     columns = (
         TextColumn("{task.description}"),
@@ -96,7 +96,10 @@ def progress_bar(
 
 @contextmanager
 def interruptible() -> Iterator[threading.Event]:
-    """An event that Ctrl-C or SIGTERM sets, so that work can stop between two steps; a second one interrupts."""
+    """Give an event that the first Ctrl-C or SIGTERM sets, so that work can stop between two steps.
+
+    The second one raises KeyboardInterrupt.
+    """
     pressed = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield pressed

@@ -1,4 +1,4 @@
-"""Frozen dataclasses to JSON and back, checked on the way in."""
+"""Convert frozen dataclasses to JSON and back, with validation."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ Record = TypeVar("Record")
 
 
 def to_json(record: object) -> Any:
-    """Plain dicts, lists, strings and numbers."""
+    """Convert a dataclass to plain dicts, lists, strings and numbers."""
     return msgspec.to_builtins(record)
 
 
 def from_json(kind: type[Record], value: Any, source: str) -> Record:
-    """A dataclass from what :func:`to_json` gave; InputError names the field that does not fit.
+    """Make a dataclass from the output of :func:`to_json`; raise InputError that names an invalid field.
 
     Args:
         kind: the dataclass.
         value: plain dicts and lists.
-        source: what to call the value in an error, such as a file's path.
+        source: name of the value in errors, such as the path of a file.
     """
     try:
         record = msgspec.convert(value, type=kind)

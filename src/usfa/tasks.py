@@ -1,4 +1,4 @@
-"""Tasks w: how people write them, the paper's sets, and preferences on the simplex."""
+"""Tasks w: parsing and formatting, the paper's task sets, and preferences on the simplex."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ __all__ = [
 Array = NDArray[np.float64]
 
 TASKS_OF_M = ("resampled", "fixed")
-"""How environments get their tasks without a distribution of their own: each a task of M, anew or for good."""
+"""Values of `LearnerConfig.tasks` that assign tasks of M: a new one for each trajectory, or a fixed one."""
 
 _SHORTHAND = re.compile(r"(?:-?\d)+")
 
 
-# --- how people write tasks ---
+# --- parsing and formatting ---
 
 
 def parse_task(task: str | ArrayLike, features: int | None = None) -> Array:
-    """A task vector [D] from numbers, from "1,-1,0,0", or from the paper's shorthand "1-100".
+    """Parse a task vector [D] from numbers, from "1,-1,0,0", or from the paper's shorthand "1-100".
 
     Args:
         task: the vector or its text.
-        features: D, when it is known; another length is refused.
+        features: D, if it is known; raises InputError for another length.
     """
     w = _parse_text(task, features) if isinstance(task, str) else _as_vector(task)
     if not np.isfinite(w).all():
@@ -71,13 +71,13 @@ def _parse_text(text: str, features: int | None) -> Array:
 
 
 def shown(task: object) -> str:
-    """What a user gave, short enough for a sentence."""
+    """The text of a value of the user, shortened for error messages."""
     text = repr(task) if isinstance(task, str) else str(task)
     return text if len(text) <= 80 else text[:77] + "..."
 
 
 def parse_tasks(tasks: str | ArrayLike, features: int | None = None) -> Array:
-    """Several tasks [K, D]: a set of TASK_SETS or SPREAD_SETS by its name, texts divided by ";", or numbers."""
+    """Parse tasks [K, D]: the name of a set in TASK_SETS or SPREAD_SETS, texts separated by ";", or numbers."""
     if isinstance(tasks, str):
         if tasks.partition(":")[0] in _SPREAD_KINDS:
             return _stack([parse_task(w, features) for w in _spread_set(tasks, features)])
@@ -103,13 +103,13 @@ def _stack(tasks: list[Array]) -> Array:
 
 
 def format_task(w: ArrayLike) -> str:
-    """The shortest text that :func:`parse_task` reads back exactly: "1-100" where it can, else "0.9,0.1"."""
+    """The shortest text that :func:`parse_task` parses to the same task: "1-100" if possible, otherwise "0.9,0.1"."""
     entries = np.asarray(w, dtype=np.float64)
     digits = np.rint(entries)
     if len(entries) > 1 and (digits == entries).all() and (abs(digits) <= 9).all():
         return "".join(str(int(digit)) for digit in digits)
     if len(entries) == 1 and abs(entries[0]) > 9:
-        return repr(float(entries[0]))  # "10" would read as the shorthand for [1, 0]
+        return repr(float(entries[0]))  # "10" would be parsed as the shorthand for [1, 0]
     return ",".join(str(int(x)) if x == int(x) else repr(float(x)) for x in entries)
 
 
@@ -119,7 +119,7 @@ _QUARTER = np.pi * np.arange(51) / 100
 
 TASK_SETS: dict[str, Array] = {
     "trip-train": np.array([[1.0, 0.0], [0.0, 1.0]]),
-    # Rounded, so that the ends are 10 and 01 and not 6e-17 away from them.
+    # Rounded, so that the ends are exactly 10 and 01.
     "trip-directions": np.stack([np.cos(_QUARTER), np.sin(_QUARTER)], axis=-1).round(15),
     "trip-diagonal": np.repeat(np.arange(51)[:, None] / 50, 2, axis=1),
     "one-state-train": np.array([[2.0], [1.0], [-1.0]]),
@@ -133,13 +133,13 @@ TASK_SETS: dict[str, Array] = {
     "room-hard": np.stack(
         [parse_task(w) for w in ("1100", "0111", "1111", "-1-100", "-1100", "-1101", "-11-10", "-11-11")]
     ),
-    # Not in the paper: to choose settings on. None is in M or M', nor a permutation of a task there.
+    # Not in the paper: for choosing settings. Contains no task of M or M', nor a permutation of one.
     "room-validation": np.array(
         [
-            [1, 0.5, 0, 0],  # wishes
+            [1, 0.5, 0, 0],  # positive entries
             [0.5, 0, 1, 0.5],
             [0.5, 1, 0.5, 1],
-            [1, 0.5, -0.5, 0],  # wishes and dislikes
+            [1, 0.5, -0.5, 0],  # positive and negative entries
             [-1, 0.5, 0, 1],
             [0, -0.5, 1, 0],
             [0.5, 0, 0, -1],
@@ -148,7 +148,7 @@ TASK_SETS: dict[str, Array] = {
             [0.5, 1, -1, 1],
             [1, 1, 1, -1],
             [-1, -1, 1, -1],
-            [-1, -0.5, 0, 0],  # dislikes
+            [-1, -0.5, 0, 0],  # negative entries
             [-0.5, -1, -1, -0.5],
             [-1, -1, -1, 0],
             [-1, -1, -1, -1],
@@ -159,20 +159,20 @@ TASK_SETS: dict[str, Array] = {
 
 
 def task_set(name: str) -> Array:
-    """A copy of one of the paper's sets [K, D]."""
+    """Copy one of the paper's sets [K, D]."""
     if name not in TASK_SETS:
         raise unknown_name("task set", name, TASK_SETS)
     return TASK_SETS[name].copy()
 
 
-# --- preferences: tasks on the simplex, entries from 0 that sum to one ---
+# --- preferences: tasks on the simplex, non-negative entries with sum 1 ---
 
 SPREAD_SETS: dict[str, str] = {
     "corners": "the D tasks with a single 1",
     "simplex:N": "N preferences spread evenly over the simplex",
     "lattice:H": "all preferences whose entries are multiples of 1/H",
 }
-"""Sets for any number of features; where D is not known it comes last: corners:3, simplex:100,3, lattice:12,3."""
+"""Sets for any number of features; D is the last number if it is not known: corners:3, simplex:100,3, lattice:12,3."""
 
 _SPREAD_KINDS = {"corners": "corners:D", "simplex": "simplex:N,D (both from 2)", "lattice": "lattice:H,D"}
 _MOST = 100_000
@@ -181,10 +181,10 @@ _MOST = 100_000
 def spread_over_simplex(count: int, features: int) -> Array:
     """N preferences [N, D] that cover the simplex evenly.
 
-    With D = 2 they are (1, 0), …, (0, 1) in equal steps. Above they are the points of a low-discrepancy sequence:
-    multiples of powers of the generalised golden ratio (the root of x^D = x + 1) modulo 1, carried to the simplex by
-    the inverse distribution function of its uniform distribution. Means over them stand for means over all
-    preferences, which is why corners and edges have no larger share than anything else.
+    For D = 2 they are (1, 0), …, (0, 1) in equal steps. For D > 2 they are a low-discrepancy sequence: multiples of
+    powers of the generalised golden ratio (the root of x^D = x + 1) modulo 1, mapped to the simplex by the inverse
+    distribution function of its uniform distribution. Means over them approximate means over all preferences, so
+    corners and edges are not overrepresented.
     """
     if features == 2:
         steps = np.arange(count) / (count - 1)
@@ -194,13 +194,13 @@ def spread_over_simplex(count: int, features: int) -> Array:
         ratio = (1 + ratio) ** (1 / features)
     index, power = np.arange(1, count + 1)[:, None], np.arange(1, features)
     u = (0.5 + index * ratio**-power) % 1  # [N, D - 1]
-    rest = np.cumprod(u ** (1 / (features - power)), axis=1)  # what is left after each entry
+    rest = np.cumprod(u ** (1 / (features - power)), axis=1)  # remainder after each entry
     return -np.diff(rest, axis=1, prepend=1.0, append=0.0)
 
 
 def simplex_lattice(divisions: int, features: int) -> Array:
     """All preferences [K, D] whose entries are multiples of 1/H, from (1, 0, …) to (…, 0, 1) (Das and Dennis 1998)."""
-    places = divisions + features - 1  # for H balls, and D - 1 bars that divide them
+    places = divisions + features - 1  # H balls and D - 1 bars between them
     bars = np.array(list(combinations(range(places), features - 1)), np.int64)
     balls: NDArray[np.int64] = np.diff(bars, axis=1, prepend=-1, append=places) - 1
     return balls[::-1] / divisions
@@ -220,6 +220,4 @@ def _spread_set(text: str, features: int | None) -> Array:
             if comb(divisions + dimensions - 1, dimensions - 1) <= _MOST:
                 return simplex_lattice(divisions, dimensions)
     where = "where D is the number of features" if features is None else f"where D = {features} may be left out"
-    raise InputError(
-        f"The task set {text!r} cannot be made; expected {_SPREAD_KINDS[kind]} with at most {_MOST} tasks, {where}."
-    )
+    raise InputError(f"The task set is {text!r}; expected {_SPREAD_KINDS[kind]} with at most {_MOST} tasks, {where}.")

@@ -13,13 +13,13 @@ import pytest
 
 from counted_trip import steps_counted
 from usfa.cluster import read_account
-from usfa.cluster.ledger import Life
+from usfa.cluster.ledger import ActorId
 from usfa.evaluation import read_scores, summarise
 
 TESTS = Path(__file__).parents[1]
 TRAIN = (
     *("train", "trip-usfa", "--environment", "counted_trip:CountedTrip-v0", "--seeds", "0", "1", "2", "3", "4"),
-    *("--learner.environments", "2", "--learner.trajectory-length", "2", "--learner.reuse", "7"),
+    *("--learner.environments", "2", "--learner.trajectory-length", "2", "--learner.replay-ratio", "7"),
     *("--learner.budget", "6000", "--evaluation.tasks", "trip-directions", "--evaluation.candidates", "task"),
     *("--evaluation.snapshots", "1", "--checkpoint-every", "20"),
     *("--cluster", "local", "--actors", "2", "--cpus-per-actor", "0.5"),
@@ -35,7 +35,8 @@ class Training:
     def __init__(self, path, tally, *more):
         self.path = path
         words = [sys.executable, "-m", "usfa", *TRAIN, "--out", str(path), *more]
-        place = {"USFA_TALLY": str(tally), "PYTHONPATH": str(TESTS)}
+        modules = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
+        place = {"USFA_TALLY": str(tally), "PYTHONPATH": modules}
         self.log = (path.parent / "log").open("a")
         self.process = subprocess.Popen(words, stdout=self.log, stderr=self.log, env=os.environ | place)
 
@@ -61,13 +62,13 @@ class Training:
             time.sleep(0.01)
         return found
 
-    def process_of(self, life):
+    def process_of(self, actor):
         """Once it has delivered."""
-        lines = [line for line in self.lines() if line.get("life") == list(life)]
+        lines = [line for line in self.lines() if line.get("actor") == list(actor)]
         return lines[0]["process"] if any(line.get("fate") == "learned" for line in lines) else None
 
-    def kill_actor(self, life):
-        os.kill(self.wait_for(lambda: self.process_of(life)), signal.SIGKILL)
+    def kill_actor(self, actor):
+        os.kill(self.wait_for(lambda: self.process_of(actor)), signal.SIGKILL)
 
     def checkpoints(self):
         return {path.name for path in (self.path / "checkpoints").glob("state-*.usfa")}
@@ -85,8 +86,8 @@ def test_all_frames_are_accounted_for_and_the_score_is_as_undisturbed(tmp_path):
     path, tally = tmp_path / "run", tmp_path / "tally"
     tally.mkdir()
     with Training(path, tally) as first:
-        first.kill_actor(Life(0, 0, 0))
-        first.kill_actor(Life(0, 0, 1))
+        first.kill_actor(ActorId(0, 0, 0))
+        first.kill_actor(ActorId(0, 0, 1))
         before = first.checkpoints()
         first.wait_for(lambda: first.checkpoints() - before)
         first.wait_for(lambda: first.lines()[-1].get("updates", 0) % 20 > 4)  # something to be forgotten
@@ -99,7 +100,7 @@ def test_all_frames_are_accounted_for_and_the_score_is_as_undisturbed(tmp_path):
         time.sleep(0.1)
     assert not (path / "scores.csv").exists()
     with Training(path, tally, "--resume") as second:
-        second.kill_actor(Life(1, 0, 0))
+        second.kill_actor(ActorId(1, 0, 0))
         assert second.process.wait(timeout=240) == 0, (tmp_path / "log").read_text()
         lines = second.lines()
     stepped = steps_counted(tally)
@@ -115,7 +116,7 @@ def check_account(path, lines, stepped):
     assert account.asked == sum(account.trajectories.values())
     assert account.sessions == 2
     assert account.restarts >= 2
-    settled = Counter((*line["life"], line["sequence"]) for line in lines if "fate" in line)
+    settled = Counter((*line["actor"], line["sequence"]) for line in lines if "fate" in line)
     assert set(settled.values()) == {1}
     counted = sum(account.frames.values())
     assert counted <= stepped <= counted + FRAMES * account.trajectories["lost"]

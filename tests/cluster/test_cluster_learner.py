@@ -10,37 +10,37 @@ import torch
 
 from fake_fleet import FakeFleet
 from small_room import LEARNER, NETWORK, ROOM, SPEC
-from usfa.agents import make_agent
+from usfa.agents import AGENTS
 from usfa.cluster import ClusterConfig, read_account
-from usfa.cluster.collector import Collector
-from usfa.cluster.learner import GIVE_UP_AFTER, ClusterLearner
-from usfa.cluster.ledger import Life
+from usfa.cluster.acting import GIVE_UP_AFTER, ClusterActing
+from usfa.cluster.actor import Actor
+from usfa.cluster.ledger import ActorId
 from usfa.errors import InputError
-from usfa.learning import Learner
-from usfa.learning.behaviour import Behaviour
-from usfa.learning.seeds import Streams
+from usfa.learning import Learner, Rollout
+from usfa.learning.draws import Seeds
 from usfa.runs import build_agent, preset
 
 CONFIG = preset("trip-usfa")
-SETTINGS = replace(CONFIG.learner, environments=2, trajectory_length=3, budget=60, budget_unit="frames", reuse=0)
+SETTINGS = replace(CONFIG.learner, environments=2, trajectory_length=3, budget=60, budget_unit="frames", replay_ratio=0)
 SEEDS = (0, 1)
 
 
 @pytest.fixture
-def cluster_learner(tmp_path):
+def make_learner(tmp_path):
     """Makes learners that keep their accounts in `tmp_path`, and closes their files in the end."""
     made = []
 
     def make(fleet, settings=SETTINGS, said=None, **options):
         cluster = ClusterConfig("local", **{"actors": 2, "in_flight": 2, **options})
         where = (build_agent(CONFIG), settings, CONFIG.environments, CONFIG.tasks, SEEDS)
-        told = None if said is None else said.append
-        made.append(ClusterLearner(*where, cluster, fleet, tmp_path / "trajectories.jsonl", report_problem=told))
+        report_problem = None if said is None else said.append
+        acting = ClusterActing(cluster, fleet, tmp_path / "trajectories.jsonl", report_problem)
+        made.append(Learner(*where, acting=acting))
         return made[-1]
 
     yield make
     for learner in made:
-        learner._ledger.close()
+        learner.acting._ledger.close()
 
 
 def finished(learner):
@@ -52,7 +52,7 @@ def finished(learner):
 
 def fates(path):
     lines = [json.loads(line) for line in (path / "trajectories.jsonl").read_text().splitlines()]
-    return [(Life(*line["life"]), line["sequence"], line["fate"]) for line in lines if "fate" in line]
+    return [(ActorId(*line["actor"]), line["sequence"], line["fate"]) for line in lines if "fate" in line]
 
 
 # --- the same update ---
@@ -61,51 +61,53 @@ def fates(path):
 class TwinFleet(FakeFleet):
     """One actor with the random streams of the learner of one process."""
 
-    def make(self, job, life):
-        collector = Collector(job, life)
-        streams = [Streams(seed, job.config.environments) for seed in job.seeds]
-        worlds = [stream.environments for stream in streams]
-        collector._rngs = [stream.behaviour for stream in streams]
-        collector._behaviour = Behaviour(job.agent, job.config, job.environments, job.training_tasks, worlds)
-        return collector
+    def make(self, job, actor_id):
+        actor = Actor(job, actor_id)
+        streams = [Seeds(seed, job.config.environments) for seed in job.seeds]
+        worlds = [seed for stream in streams for seed in stream.environments]
+        batch = job.environments.batch(worlds, job.config.gamma)
+        actor._rngs = [stream.behaviour for stream in streams]
+        actor._rollout = Rollout(job.agent, actor._network, batch, job.config.trajectory_length)
+        return actor
 
 
 @pytest.mark.parametrize("change", [{}, {"updates_per_round": 2, "clip": 0.1}, {"target_every": 2}])
-def test_one_actor_without_delay_is_the_learner_of_one_process_to_the_bit(cluster_learner, change):
+def test_one_actor_without_delay_is_the_learner_of_one_process_to_the_bit(make_learner, change):
     settings = replace(SETTINGS, **change)
     single = Learner(build_agent(CONFIG), settings, CONFIG.environments, CONFIG.tasks, SEEDS)
-    cluster = cluster_learner(TwinFleet(), settings, actors=1, in_flight=1)
+    cluster = make_learner(TwinFleet(), settings, actors=1, in_flight=1)
     while not single.done:
         expected, found = single.step(), cluster.step()
         assert np.array_equal(expected.loss, found.loss)
         assert np.array_equal(expected.episode_phi, found.episode_phi)
     assert cluster.done
     assert single.updates == cluster.updates
-    for name, x in single.parameters.items():
-        assert torch.equal(x, cluster.parameters[name])
+    for name, x in single.network.state.items():
+        assert torch.equal(x, cluster.network.state[name])
 
 
 def test_the_same_holds_for_a_recurrent_agent_from_pixels(tmp_path):
-    agent = make_agent("usfa", SPEC, NETWORK)
+    agent = AGENTS.make("usfa", SPEC, NETWORK)
     where = (agent, LEARNER, ROOM, np.eye(2), SEEDS)
     single = Learner(*where)
     turns = ClusterConfig("local", actors=1, in_flight=1)
-    with closing(ClusterLearner(*where, turns, TwinFleet(), tmp_path / "trajectories.jsonl")) as cluster:
+    acting = ClusterActing(turns, TwinFleet(), tmp_path / "trajectories.jsonl")
+    with closing(Learner(*where, acting=acting)) as cluster:
         for _ in range(5):
             assert np.array_equal(single.step().loss, cluster.step().loss)
-    for name, x in single.parameters.items():
-        assert torch.equal(x, cluster.parameters[name])
+    for name, x in single.network.state.items():
+        assert torch.equal(x, cluster.network.state[name])
 
 
-def test_past_trajectories_are_reused(cluster_learner):
-    learner = finished(cluster_learner(FakeFleet(), replace(SETTINGS, reuse=3, replay_capacity=5)))
+def test_past_trajectories_are_reused(make_learner):
+    learner = finished(make_learner(FakeFleet(), replace(SETTINGS, replay_ratio=3, replay_capacity=5)))
     assert learner.replay.added == learner.rounds
 
 
-def test_no_two_lives_see_the_same_worlds(cluster_learner):
-    fleet = FakeFleet(deaths={(Life(0, 0, 0), 2)})
-    finished(cluster_learner(fleet))
-    draws = [collector._rngs[0].bit_generator.state["state"]["inc"] for collector in fleet.collectors.values()]
+def test_no_two_actors_see_the_same_worlds(make_learner):
+    fleet = FakeFleet(deaths={(ActorId(0, 0, 0), 2)})
+    finished(make_learner(fleet))
+    draws = [actor._rngs[0].bit_generator.state["state"]["inc"] for actor in fleet.actors.values()]
     assert len(draws) == len(set(draws)) == 3
 
 
@@ -113,26 +115,26 @@ def test_no_two_lives_see_the_same_worlds(cluster_learner):
 
 
 @pytest.mark.parametrize("in_flight", [1, 3])
-def test_trajectories_under_way_are_bounded(cluster_learner, in_flight):
+def test_trajectories_under_way_are_bounded(make_learner, in_flight):
     fleet = FakeFleet()
-    learner = cluster_learner(fleet, in_flight=in_flight)
+    learner = make_learner(fleet, in_flight=in_flight)
     learner.step()
-    assert learner.account.under_way == fleet.most_under_way == 2 * in_flight
+    assert learner.acting.account.under_way == fleet.most_under_way == 2 * in_flight
     finished(learner)
     assert fleet.most_under_way == 2 * in_flight
     assert fleet.closed
 
 
-def test_staleness_is_what_was_learned_in_between(cluster_learner):
-    learner = cluster_learner(FakeFleet())
+def test_staleness_is_what_was_learned_in_between(make_learner):
+    learner = make_learner(FakeFleet())
     for _ in range(8):
         learner.step()
-    report = learner.report()
+    report = learner.acting.report()
     assert report["stalest"] == 3  # all others that were under way: 2 actors with 2 each
     assert report["staleness"] == pytest.approx((0 + 1 + 2 + 3 * 5) / 8)
 
 
-def test_what_is_too_stale_is_dropped_and_asked_for_again(tmp_path, cluster_learner):
+def test_what_is_too_stale_is_dropped_and_asked_for_again(tmp_path, make_learner):
     """The second actor is heard when it greets, and then only every seventh time."""
     heard = []
 
@@ -141,21 +143,21 @@ def test_what_is_too_stale_is_dropped_and_asked_for_again(tmp_path, cluster_lear
         late = len(heard) % 7 == 0
         return next((r for r in requests if r[1] == 0 or (r[0].actor == 1) == late), requests[0])
 
-    learner = finished(cluster_learner(FakeFleet(order=order), staleness=3))
+    learner = finished(make_learner(FakeFleet(order=order), staleness=3))
     stale = [line for line in fates(tmp_path) if line[2] == "stale"]
     assert stale
-    assert {life.actor for life, _, _ in stale} == {1}
-    assert learner.account.frames["stale"] == 12 * len(stale)
-    assert learner.account.dropped == len(stale) + learner.account.trajectories["surplus"]
+    assert {actor.actor for actor, _, _ in stale} == {1}
+    assert learner.acting.account.frames["stale"] == 12 * len(stale)
+    assert learner.acting.account.dropped == len(stale) + learner.acting.account.trajectories["surplus"]
 
 
 # --- faults ---
 
 
-def test_an_actor_that_dies_is_replaced_and_every_trajectory_is_accounted_for(tmp_path, cluster_learner):
-    deaths = {(Life(0, 0, 0), 2), (Life(0, 0, 1), 1), (Life(0, 1, 0), 3)}
+def test_an_actor_that_dies_is_replaced_and_every_trajectory_is_accounted_for(tmp_path, make_learner):
+    deaths = {(ActorId(0, 0, 0), 2), (ActorId(0, 0, 1), 1), (ActorId(0, 1, 0), 3)}
     said = []
-    learner = finished(cluster_learner(FakeFleet(deaths=deaths), said=said))
+    learner = finished(make_learner(FakeFleet(deaths=deaths), said=said))
     account = read_account(tmp_path / "trajectories.jsonl")
     assert account.restarts == 3
     assert account.trajectories["lost"] == 6  # each took its other request along
@@ -166,10 +168,10 @@ def test_an_actor_that_dies_is_replaced_and_every_trajectory_is_accounted_for(tm
 
 
 @pytest.mark.parametrize("at", [0, 1], ids=["in its first moment", "in its first trajectory"])
-def test_an_actor_that_cannot_live_ends_the_run_in_one_sentence(at, cluster_learner):
-    deaths = {(Life(0, 1, incarnation), at) for incarnation in range(GIVE_UP_AFTER)}
+def test_an_actor_that_cannot_live_ends_the_run_in_one_sentence(at, make_learner):
+    deaths = {(ActorId(0, 1, incarnation), at) for incarnation in range(GIVE_UP_AFTER)}
     with pytest.raises(InputError) as error:
-        finished(cluster_learner(FakeFleet(deaths=deaths), replace(SETTINGS, budget=10_000)))
+        finished(make_learner(FakeFleet(deaths=deaths), replace(SETTINGS, budget=10_000)))
     assert str(error.value) == "Actor 1 failed 5 times in a row; the last time: it was killed."
 
 
@@ -177,7 +179,7 @@ def poison(when, name="phi", value=np.nan):
     """Deliveries of the first actor with these numbers arrive poisoned."""
 
     def spoil(delivery):
-        if delivery.life.actor or delivery.sequence not in when:
+        if delivery.actor.actor or delivery.sequence not in when:
             return delivery
         array = np.array(delivery.arrays[name])
         array.flat[0] = value
@@ -186,42 +188,42 @@ def poison(when, name="phi", value=np.nan):
     return spoil
 
 
-def test_poisoned_trajectories_are_dropped_counted_and_reported(tmp_path, cluster_learner):
+def test_poisoned_trajectories_are_dropped_counted_and_reported(tmp_path, make_learner):
     said = []
-    learner = finished(cluster_learner(FakeFleet(poison({2, 4})), said=said))
+    learner = finished(make_learner(FakeFleet(poison({2, 4})), said=said))
     assert [line for line in fates(tmp_path) if line[2] == "poisoned"] == [
-        (Life(0, 0, 0), 2, "poisoned"),
-        (Life(0, 0, 0), 4, "poisoned"),
+        (ActorId(0, 0, 0), 2, "poisoned"),
+        (ActorId(0, 0, 0), 4, "poisoned"),
     ]
     assert said == ["A trajectory of actor 0 is poisoned: phi is not finite."] * 2
-    assert learner.account.restarts == 0
-    assert learner.account.frames["poisoned"] == 2 * 12
+    assert learner.acting.account.restarts == 0
+    assert learner.acting.account.frames["poisoned"] == 2 * 12
     learner.check_parameters()
 
 
-def test_nothing_but_poison_ends_the_run(cluster_learner):
-    learner = cluster_learner(FakeFleet(poison(range(100), "w")), replace(SETTINGS, budget=10_000))
+def test_nothing_but_poison_ends_the_run(make_learner):
+    learner = make_learner(FakeFleet(poison(range(100), "w")), replace(SETTINGS, budget=10_000))
     with pytest.raises(InputError, match=r"^Actor 0 failed 5 times in a row; the last time: w is not finite\.$"):
         finished(learner)
 
 
-def test_a_trajectory_under_another_name_is_not_learned_from(tmp_path, cluster_learner):
+def test_a_trajectory_under_another_name_is_not_learned_from(tmp_path, make_learner):
     """As if an old answer came again."""
 
     def spoil(delivery):
         return delivery._replace(sequence=1) if delivery.sequence == 3 else delivery
 
-    finished(cluster_learner(FakeFleet(spoil)))
-    assert {line for line in fates(tmp_path) if line[1] == 3} >= {(Life(0, 0, 0), 3, "poisoned")}
+    finished(make_learner(FakeFleet(spoil)))
+    assert {line for line in fates(tmp_path) if line[1] == 3} >= {(ActorId(0, 0, 0), 3, "poisoned")}
 
 
 @pytest.mark.parametrize("name", ["usfa", "torch", "python"])
-def test_other_versions_on_another_node_are_one_sentence(cluster_learner, name):
+def test_other_versions_on_another_node_are_one_sentence(make_learner, name):
     def greet(greeting):
         return greeting._replace(versions=greeting.versions._replace(**{name: "0.0"}), node="blade-7")
 
-    learner = cluster_learner(FakeFleet(greet=greet))
-    here = getattr(learner._versions, name)
+    learner = make_learner(FakeFleet(greet=greet))
+    here = getattr(learner.acting._versions, name)
     with pytest.raises(InputError) as error:
         learner.step()
     expected = f"Actor 0 on node blade-7 has {name} 0.0, the learner {here}; expected the same on all nodes."
@@ -231,63 +233,63 @@ def test_other_versions_on_another_node_are_one_sentence(cluster_learner, name):
 # --- the end, and going on ---
 
 
-def test_what_is_under_way_at_the_end_is_surplus(cluster_learner):
-    learner = finished(cluster_learner(FakeFleet()))
-    assert learner.account.trajectories == {"learned": 10, "surplus": 3, "lost": 0, "forgotten": 0}
-    assert learner.account.frames["surplus"] == 3 * 12
+def test_what_is_under_way_at_the_end_is_surplus(make_learner):
+    learner = finished(make_learner(FakeFleet()))
+    assert learner.acting.account.trajectories == {"learned": 10, "surplus": 3, "lost": 0, "forgotten": 0}
+    assert learner.acting.account.frames["surplus"] == 3 * 12
 
 
-def test_a_run_that_is_stopped_loses_what_is_under_way(tmp_path, cluster_learner):
-    learner = cluster_learner(FakeFleet())
+def test_a_run_that_is_stopped_loses_what_is_under_way(tmp_path, make_learner):
+    learner = make_learner(FakeFleet())
     learner.step()
     learner.close()
     assert read_account(tmp_path / "trajectories.jsonl").trajectories["lost"] == 4
 
 
-def test_a_killed_learner_goes_on_from_its_state(tmp_path, cluster_learner):
-    killed = cluster_learner(FakeFleet())
+def test_a_killed_learner_goes_on_from_its_state(tmp_path, make_learner):
+    killed = make_learner(FakeFleet())
     for _ in range(2):
         killed.step()
     tensors, values = killed.state()
     tensors = {name: x.clone() for name, x in tensors.items()}
     killed.step()
-    resumed = cluster_learner(FakeFleet())
+    resumed = make_learner(FakeFleet())
     resumed.load_state(tensors, json.loads(json.dumps(values)))
     finished(resumed)
     account = read_account(tmp_path / "trajectories.jsonl")
     assert (account.trajectories["forgotten"], account.trajectories["lost"]) == (1, 4)
     assert account.frames["learned"] == resumed.frames.sum() == 2 * 60
-    assert {life.session for life, _, _ in fates(tmp_path)} == {0, 1}
+    assert {actor.session for actor, _, _ in fates(tmp_path)} == {0, 1}
 
 
-def test_runs_go_on_as_they_were_begun(cluster_learner):
+def test_runs_go_on_as_they_were_begun(make_learner):
     single = Learner(build_agent(CONFIG), SETTINGS, CONFIG.environments, CONFIG.tasks, SEEDS)
-    cluster = cluster_learner(FakeFleet())
+    cluster = make_learner(FakeFleet())
     with pytest.raises(
-        InputError, match=r"^The run was begun without --cluster; expected the same to go on with it\.$"
+        InputError, match=r"^The run was started without --cluster; expected to resume it without --cluster\.$"
     ):
         cluster.load_state(*single.state())
-    with pytest.raises(InputError, match=r"^The run was begun with --cluster; expected the same to go on with it\.$"):
+    with pytest.raises(InputError, match=r"^The run was started with --cluster; expected to resume it with"):
         single.load_state(*cluster.state())
 
 
 # --- seeing it ---
 
 
-def test_the_report_says_how_it_goes(cluster_learner):
-    learner = cluster_learner(FakeFleet(poison({1})))
+def test_the_report_says_how_it_goes(make_learner):
+    learner = make_learner(FakeFleet(poison({1})))
     for _ in range(4):
         learner.step()
-    report = learner.report()
+    report = learner.acting.report()
     json.dumps(report)
     assert report["frames_per_second"] == pytest.approx(sum(report["actors"]))
     assert len(report["actors"]) == 2
     assert report["queue"] == 4
     assert report["trajectories"]["poisoned"] == 1
     assert 0 <= report["waiting"] <= 1
-    assert learner.note.startswith("actors ")
-    assert learner.note.endswith("queue 4, restarts 0, dropped 1")
-    assert learner.report()["frames_per_second"] == 0  # counted anew
+    assert learner.acting.note.startswith("actors ")
+    assert learner.acting.note.endswith("queue 4, restarts 0, dropped 1")
+    assert learner.acting.report()["frames_per_second"] == 0  # counted anew
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from usfa.cli import main
 from usfa.cluster import ClusterConfig
-from usfa.cluster.connection import connected, cpus_here
+from usfa.cluster.ray import connected, cpus_here
 from usfa.errors import InputError
 
 
@@ -41,14 +41,14 @@ def test_ray_is_missing(cluster):
 def test_nobody_answers(monkeypatch, closed_port):
     monkeypatch.setattr("ray.init", lambda **_: pytest.fail("Ray was asked, which tries for minutes."))
     said = sentence(f"127.0.0.1:{closed_port}")
-    assert said.startswith(f"--cluster is '127.0.0.1:{closed_port}', but nobody answers there (")
-    assert said.endswith("expected one that `ray start --head` has started, local, or another HOST:PORT.")
+    assert said.startswith(f"--cluster is '127.0.0.1:{closed_port}', but there is no answer (")
+    assert said.endswith("expected a cluster started with `ray start --head`, local, or another HOST:PORT.")
 
 
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"], ids=["silence", "http"])
 def test_somebody_else_answers(monkeypatch, answer):
     """Ray itself would wait for minutes."""
-    monkeypatch.setattr("usfa.cluster.connection.ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr("usfa.cluster.ray.ANSWER_SECONDS", 0.2)
 
     def serve(server):
         with server.accept()[0] as connection:
@@ -59,9 +59,7 @@ def test_somebody_else_answers(monkeypatch, answer):
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         threading.Thread(target=serve, args=[server], daemon=True).start()
         address = f"127.0.0.1:{server.getsockname()[1]}"
-        assert sentence(address).startswith(
-            f"--cluster is {address!r}, but what answers there is not Ray; expected one"
-        )
+        assert sentence(address).startswith(f"--cluster is {address!r}, but the server there is not Ray; expected a")
 
 
 @pytest.mark.parametrize("address", ["somewhere", "6379", ":6379", "host:port", "ray://host:10001", "host:", ""])

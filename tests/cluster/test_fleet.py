@@ -4,12 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from usfa.cluster.fleet import RayFleet
-from usfa.cluster.learner import Arrival
-from usfa.cluster.ledger import Life
+from usfa.cluster.acting import Arrival
+from usfa.cluster.ledger import ActorId
+from usfa.cluster.ray import RayFleet
 from usfa.errors import InputError
 
-LIFE = Life(0, 3, 0)
+ACTOR = ActorId(0, 3, 0)
 
 
 class RayActorError(Exception):
@@ -55,18 +55,18 @@ def fails(error):
 
 
 def test_answers_come_with_the_names_of_their_requests(fleet):
-    fleet._requests[lambda: "greeting"] = (LIFE, 0)
-    fleet._requests[lambda: "trajectory"] = (LIFE, 7)
+    fleet._requests[lambda: "greeting"] = (ACTOR, 0)
+    fleet._requests[lambda: "trajectory"] = (ACTOR, 7)
     assert fleet.ready == 1
-    assert fleet.next() == Arrival(LIFE, 0, greeting="greeting")
-    assert fleet.next() == Arrival(LIFE, 7, "trajectory")
+    assert fleet.next() == Arrival(ACTOR, 0, greeting="greeting")
+    assert fleet.next() == Arrival(ACTOR, 7, "trajectory")
     assert fleet.ready == 0
 
 
 KILLED = """The actor died unexpectedly before finishing this task.
-	class_name: Collector
+	class_name: Actor
 The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: many words."""
-RAISED = """The actor died because of an error raised in its creation task, ray::Collector.__init__()
+RAISED = """The actor died because of an error raised in its creation task, ray::Actor.__init__()
   File "somewhere", line 1
 ModuleNotFoundError: No module named 'usfa'"""
 
@@ -82,18 +82,18 @@ ModuleNotFoundError: No module named 'usfa'"""
     ],
 )
 def test_failures_have_a_fate_and_a_reason(fleet, error, fate, why):
-    fleet._requests[fails(error)] = (LIFE, 2)
-    assert fleet.next() == Arrival(LIFE, 2, fate=fate, why=why)
+    fleet._requests[fails(error)] = (ACTOR, 2)
+    assert fleet.next() == Arrival(ACTOR, 2, fate=fate, why=why)
 
 
 def test_mistakes_of_our_own_are_not_hidden(fleet):
-    fleet._requests[fails(RayTaskError(KeyError("oops")))] = (LIFE, 2)
+    fleet._requests[fails(RayTaskError(KeyError("oops")))] = (ACTOR, 2)
     with pytest.raises(RayTaskError):
         fleet.next()
 
 
 def test_patience_ends(fleet, monkeypatch):
-    monkeypatch.setattr("usfa.cluster.fleet.PATIENCE_SECONDS", 0.1)
-    fleet._requests[None] = (LIFE, 1)
-    with pytest.raises(InputError, match=r"^No trajectory came for 0 seconds from 1 actors; expected nodes with free"):
+    monkeypatch.setattr("usfa.cluster.ray.PATIENCE_SECONDS", 0.1)
+    fleet._requests[None] = (ACTOR, 1)
+    with pytest.raises(InputError, match=r"^No trajectory arrived for 0 seconds from 1 actors; expected nodes with"):
         fleet.next()

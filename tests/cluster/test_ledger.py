@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from usfa.cluster.ledger import Account, AccountError, Entry, Ledger, Life, read_account
+from usfa.cluster.ledger import Account, AccountError, ActorId, Entry, Ledger, read_account
 
-FIRST, SECOND = Life(0, 0, 0), Life(0, 1, 0)
+FIRST, SECOND = ActorId(0, 0, 0), ActorId(0, 1, 0)
 
 
-def learned(life, sequence, updates, frames=10):
-    return Entry(life, sequence, "learned", frames, 0, updates)
+def learned(actor, sequence, updates, frames=10):
+    return Entry(actor, sequence, "learned", frames, 0, updates)
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_every_trajectory_ends_somewhere(ledger, tmp_path):
 
 @pytest.mark.parametrize("entry", [learned(FIRST, 1, 2), learned(FIRST, 3, 2), learned(SECOND, 1, 2)])
 def test_nothing_is_learned_twice_or_unasked(ledger, tmp_path, entry):
-    """The first again, one that was not asked for yet, one of an actor that nobody knows."""
+    """The first again, one that was not asked for yet, one of an unknown actor."""
     ledger.begin(updates=0)
     ledger.ask(FIRST, 2, "here", 1)
     ledger.settle(learned(FIRST, 1, updates=1))
@@ -58,8 +58,8 @@ def test_a_learner_that_is_killed_forgets_what_came_after_its_checkpoint(tmp_pat
     killed.close()
     resumed = Ledger(path)
     assert resumed.begin(updates=2) == 1
-    resumed.ask(Life(1, 0, 0), 2, "here", 1)
-    resumed.settle(learned(Life(1, 0, 0), 1, 3, frames=100), asked=3)
+    resumed.ask(ActorId(1, 0, 0), 2, "here", 1)
+    resumed.settle(learned(ActorId(1, 0, 0), 1, 3, frames=100), asked=3)
     resumed.close()
     account = read_account(path)
     assert account.trajectories == {"learned": 3, "forgotten": 2, "lost": 2}
@@ -77,10 +77,10 @@ def test_a_torn_line_was_never_written(tmp_path):
     ledger.ask(FIRST, 2, "here", 1)
     ledger.close()
     with path.open("a") as file:
-        file.write('{"life": [0, 0, 0], "sequ')
+        file.write('{"actor": [0, 0, 0], "sequ')
     resumed = Ledger(path)
     resumed.begin(updates=0)
-    resumed.ask(Life(1, 0, 0), 1, "here", 1)
+    resumed.ask(ActorId(1, 0, 0), 1, "here", 1)
     resumed.close()
     account = read_account(path)
     assert account.trajectories["lost"] == 2
@@ -90,11 +90,11 @@ def test_a_torn_line_was_never_written(tmp_path):
 def test_actors_that_were_replaced_are_counted(ledger):
     ledger.begin(updates=0)
     for incarnation in range(4):
-        ledger.ask(Life(0, 0, incarnation), 1, "here", 1)
+        ledger.ask(ActorId(0, 0, incarnation), 1, "here", 1)
     ledger.ask(SECOND, 1, "here", 1)
     assert ledger.account.restarts == 3
-    assert str(Life(0, 7, 0)) == "7"
-    assert str(Life(0, 7, 2)) == "7 (3. life)"
+    assert str(ActorId(0, 7, 0)) == "7"
+    assert str(ActorId(0, 7, 2)) == "7 (replacement 2)"
 
 
 EVENTS = st.lists(
@@ -110,7 +110,7 @@ def test_it_always_adds_up(events):
     def session():
         account.begin(updates)
         for actor in (0, 1):
-            account.ask(Life(account.sessions, actor, 0), 2)
+            account.ask(ActorId(account.sessions, actor, 0), 2)
 
     session()
     for what, number in events:
@@ -118,12 +118,12 @@ def test_it_always_adds_up(events):
             updates = number % (updates + 1)
             session()
         else:
-            life, sequence = account.open[number % account.under_way]
+            actor, sequence = account.open[number % account.under_way]
             if what == "learned":
                 updates += 1
                 frames_at[updates] = frames_at[updates - 1] + number
-            account.settle(Entry(life, sequence, what, number, 0, updates))
-            account.ask(life, max(account._asked_of[life], sequence) + 1)
+            account.settle(Entry(actor, sequence, what, number, 0, updates))
+            account.ask(actor, max(account._asked_of[actor], sequence) + 1)
         account.check(frames_at[updates])
 
 
@@ -134,9 +134,9 @@ def test_lines_are_json(ledger, tmp_path):
     lines = [json.loads(line) for line in (tmp_path / "trajectories.jsonl").read_text().splitlines()]
     assert lines == [
         {"session": 0, "resumed_at": 0},
-        {"life": [0, 0, 0], "asked": 1, "node": "here", "process": 1},
+        {"actor": [0, 0, 0], "asked": 1, "node": "here", "process": 1},
         {
-            "life": [0, 0, 0],
+            "actor": [0, 0, 0],
             "sequence": 1,
             "fate": "poisoned",
             "frames": 3,

@@ -12,12 +12,12 @@ import pytest
 
 from counted_trip import steps_counted
 from small_room import LEARNER, NETWORK, ROOM, SPEC, collected
-from usfa.agents import make_agent
+from usfa.agents import AGENTS
 from usfa.cluster import ClusterConfig, read_account
-from usfa.cluster.connection import connected
-from usfa.cluster.fleet import RayFleet
-from usfa.cluster.learner import ClusterLearner
+from usfa.cluster.acting import ClusterActing
+from usfa.cluster.ray import RayFleet, connected
 from usfa.evaluation import read_scores
+from usfa.learning import Learner
 from usfa.runs import preset, train
 
 ACTORS = 2
@@ -27,7 +27,7 @@ TRIP = replace(
     TRIP,
     environment="counted_trip:CountedTrip-v0",
     seeds=tuple(range(10)),
-    learner=replace(TRIP.learner, environments=2, trajectory_length=2, reuse=7, budget=600),
+    learner=replace(TRIP.learner, environments=2, trajectory_length=2, replay_ratio=7, budget=600),
     evaluation=replace(TRIP.evaluation, tasks=("trip-directions",), candidates=("task",), snapshots=1),
 )
 # Ray leaves files and sockets open, and Python says so when it collects them.
@@ -40,7 +40,7 @@ def tally(tmp_path_factory):
     directory = tmp_path_factory.mktemp("tally")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("USFA_TALLY", str(directory))
-        patch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+        patch.setenv("PYTHONPATH", str(Path(__file__).parents[1]), prepend=os.pathsep)
         yield directory
 
 
@@ -138,8 +138,9 @@ def test_a_small_room_is_learned_as_in_one_process(tmp_path):
     """USFA of four seeds in one process collects 3.7 to 7.1 wanted objects, 2.2 to 4.9 more than others."""
     fleet = RayFleet(LOCAL.cpus_per_actor)
     arrived = watched(fleet)
-    agent = make_agent("usfa", SPEC, NETWORK)
-    learner = ClusterLearner(agent, LEARNER, ROOM, np.eye(2), (0,), LOCAL, fleet, tmp_path / "trajectories.jsonl")
+    agent = AGENTS.make("usfa", SPEC, NETWORK)
+    acting = ClusterActing(LOCAL, fleet, tmp_path / "trajectories.jsonl")
+    learner = Learner(agent, LEARNER, ROOM, np.eye(2), (0,), acting=acting)
     with closing(learner):
         while not learner.done:
             learner.step()
@@ -149,4 +150,4 @@ def test_a_small_room_is_learned_as_in_one_process(tmp_path):
     wanted, others = collected(learner, epsilon=0.05)
     assert wanted > 2
     assert wanted > others + 0.8
-    assert learner.account.dropped <= 2 * LOCAL.requests * ACTORS
+    assert learner.acting.account.dropped <= 2 * LOCAL.requests * ACTORS

@@ -1,4 +1,5 @@
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -67,6 +68,27 @@ def test_defaults_are_listed():
     assert {DEFAULT_RULE, PAPER_RULE} <= RULES.keys()
 
 
+@dataclass(frozen=True)
+class Margin(FixedMargin):
+    margin: float = 0.1
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "name"),
+    [
+        (f"{__name__}:FixedMargin", FixedMargin, "fixed margin"),
+        (f"{__name__}:Unnamed", Unnamed, "Unnamed"),
+        (f'{__name__}:Margin{{"margin": 0.5}}', Margin, "fixed margin"),
+    ],
+)
+def test_own_rules_are_read(text, kind, name):
+    rule = parse_rule(text)
+    assert type(rule) is kind
+    assert rule_name(text) == name
+    if kind is Margin:
+        assert rule == Margin(0.5)
+
+
 @pytest.mark.parametrize("rule", [FixedMargin(), Unnamed(), Cautious(3.0)])
 def test_objects_with_decide_stay(rule):
     assert parse_rule(rule) is rule
@@ -86,7 +108,11 @@ def test_objects_with_decide_stay(rule):
         ("cautious:inf", r"The rule is 'cautious:inf'; expected a number from 0"),
         ("cautious:-1", r"The rule is 'cautious:-1'; expected a number from 0"),
         ("cautious:", r"The rule is 'cautious:'; expected a number from 0"),
-        ("single", r"The rule 'single' is chosen in hindsight: it can be evaluated, but nothing acts by it\."),
+        ("single", r"The rule is 'single', which is only for evaluations, in hindsight; expected another rule\."),
+        ("not_imported:Own", r"The rule 'not_imported:Own' is in the module 'not_imported', which is not imported; im"),
+        (f"{__name__}:B", r"The rule '.*:B' is 40; expected a class with a method decide\."),
+        ("subprocess:Popen", r"The rule 'subprocess:Popen' is <class .*>; expected a class with a method decide\."),
+        (f'{__name__}:Margin{{"m": 1}}', r"The rule '.*' cannot be made: TypeError: .*unexpected keyword argument 'm'"),
         (3, r"The rule is 3; expected a name \(cautious, gpi, follow\) or an object with decide\(\)\."),
         (None, r"The rule is None; expected a name"),
         (Gpi, r"The rule is <class '.*Gpi'>; expected a name"),  # not an object yet

@@ -168,7 +168,7 @@ def test_environments_that_ignore_seeds_are_stepped_as_well():
 @pytest.mark.parametrize(
     ("seen", "sentence"),
     [
-        ([np.nan, 0.0], r"^The environment showed the observation \[nan, 0\.0\]; expected finite numbers\.$"),
+        ([np.nan, 0.0], r"^The observation is \[nan, 0\.0\]; expected finite numbers\.$"),
         ([[0.0, 0.0]], r"^The observation has shape \(1, 2\); expected \(2,\)\.$"),
     ],
 )
@@ -183,7 +183,7 @@ def test_observations_that_nobody_can_learn_from(seen, sentence):
 
 def test_one_environment_is_not_stepped_in_two_places():
     env = Scripted([FIRST])
-    with pytest.raises(InputError, match=r"came twice; expected a new one in each place of the batch\.$"):
+    with pytest.raises(InputError, match=r"is in the batch twice; expected a new one in each place\.$"):
         batch_of(env, env)
 
 
@@ -266,7 +266,7 @@ def test_rewards_may_be_lists(reward):
     "reward", [[1.0, np.nan], [np.inf, 0.0], [1.0], 1.0, [[1.0, 2.0]], None, "much", [[1], [2, 3]]]
 )
 def test_rewards_that_do_not_fit(reward):
-    with pytest.raises(InputError, match=r"expected 2 finite numbers, as its reward_space says\.$"):
+    with pytest.raises(InputError, match=r"expected 2 finite numbers, the size of reward_space\.$"):
         step(batch_of(paying(reward)))
 
 
@@ -309,7 +309,9 @@ def test_a_mask_without_a_legal_action(mask):
         def step(self, action):
             return *super().step(action)[:-1], {"action_mask": mask}
 
-    with pytest.raises(InputError, match=r"gave the action_mask .*; expected 3 entries with a legal action\.$"):
+    with pytest.raises(
+        InputError, match=r"^The action_mask is .*; expected 3 entries with at least one legal action\.$"
+    ):
         step(batch_of(Stuck([FIRST])))
 
 
@@ -345,9 +347,9 @@ def test_mistakes_of_an_environment_are_told_as_its_own(where):
 
 
 def test_seeds_and_gamma_are_checked():
-    with pytest.raises(InputError, match=r"^1 environments came with 2 seeds; expected as many, at least one\.$"):
+    with pytest.raises(InputError, match=r"^1 environments have 2 seeds; expected one each, and at least one\.$"):
         EnvironmentBatch([Scripted([FIRST])], GAMMA, [0, 1])
-    with pytest.raises(InputError, match=r"^0 environments came with 0 seeds"):
+    with pytest.raises(InputError, match=r"^0 environments have 0 seeds"):
         EnvironmentBatch([], GAMMA, [])
     with pytest.raises(InputError, match=r"^gamma is 0; expected a number above 0, at most 1\.$"):
         EnvironmentBatch([Scripted([FIRST])], 0, [0])

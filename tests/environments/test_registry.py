@@ -208,7 +208,7 @@ def test_sources_from_an_environment_are_copies():
 @pytest.mark.parametrize(
     ("environment", "arguments", "sentence"),
     [
-        (Walk(), {"legs": 2}, r"is made already; expected no arguments for it, \{'legs': 2\}\.$"),
+        (Walk(), {"legs": 2}, r"is an instance with the arguments \{'legs': 2\}; expected no arguments\.$"),
         (
             Walk,
             {"legs": 2},
@@ -294,7 +294,7 @@ def test_a_file_does_not_choose_a_function():
             check_trusted(name, trust=False)
         check_trusted(name, trust=True)
     with pytest.raises(
-        InputError, match=r"^The file names the function 'os:system' for φ, which would be run; say trus"
+        InputError, match=r"^The file names the function 'os:system' for φ, which would be run; set trus"
     ):
         check_trusted("trip", False, "os:system")
     check_trusted("trip", True, "os:system")

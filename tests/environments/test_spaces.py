@@ -149,7 +149,7 @@ def test_parts_of_different_batches():
 
 
 def test_parts_are_called_by_texts():
-    with pytest.raises(InputError, match=r"are not supported; expected keys that are texts\.$"):
+    with pytest.raises(InputError, match=r"are not supported; expected str keys\.$"):
         ObservationSpec.of(gym.spaces.Dict({0: gym.spaces.Discrete(2)}))
 
 

@@ -120,7 +120,7 @@ def test_illegal_actions_are_refused_by_name(action):
     with pytest.raises(InputError) as error:
         env.step(action)
     assert str(error.value) == (
-        f'Action {action} is not legal in state s1; expected one of 0 (C), 6 (F), 7 (E), as info["action_mask"] says.'
+        f'Action {action} is not legal in state s1; expected one of 0 (C), 6 (F), 7 (E), as in info["action_mask"].'
     )
     assert env.step(0)[2]  # nothing happened
 

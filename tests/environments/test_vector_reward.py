@@ -42,7 +42,7 @@ def test_phi_from_info_is_copied():
 
 
 def test_an_info_without_phi():
-    with pytest.raises(InputError, match=r"gave a step without info\['vector_reward'\]; expected φ there"):
+    with pytest.raises(InputError, match=r"has no info\['vector_reward'\]; expected φ there"):
         VectorReward(gym.make("CartPole-v1"))
 
 

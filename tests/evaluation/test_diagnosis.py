@@ -11,15 +11,16 @@ import torch
 from rich.console import Console
 
 import usfa
-from exact_agents import PARAMETERS, ExactUsfa, env_of, ring
+from exact_agents import ExactUsfa, env_of, ring
 from fake_agents import untrained
 from usfa.agents import AgentFile, TrainedAgent
 from usfa.decisions import Decision
 from usfa.environments import register
 from usfa.errors import InputError
-from usfa.evaluation import diagnose, evaluate
+from usfa.evaluation import ScoringProtocol, diagnose, evaluate
 from usfa.evaluation.diagnosis import _longest, _names, _Recent, _returns
 from usfa.networks import NetworkConfig
+from usfa.samplers import parse_sampler
 
 GAMMA = 0.5
 RIGHT, LEFT, STAY = 0, 1, 2
@@ -38,8 +39,9 @@ def ring_agent():
         file = AgentFile(
             "usfa", actor.spec, "ring", {}, GAMMA, ((1.0, 0.0), (0.0, 1.0)), "train", (0,), network=network
         )
-        agent = TrainedAgent(file, PARAMETERS, 0)
-        agent.actor = actor
+        agent = untrained("usfa", "ring", actor.spec)
+        agent.file, agent.actor, agent.network = file, actor, actor.make_network()
+        agent.sampler = parse_sampler("train", agent.training_tasks)
         return agent
 
     return make
@@ -73,7 +75,7 @@ def trip():
 def test_scores_are_those_of_the_evaluation(trip):
     """By every rule, and by every policy followed alone."""
     agent, found = trip
-    z = agent.candidates(np.array([0.7, -0.2]), "sample:4", np.random.default_rng([0, 0])).z
+    z = agent.candidates(np.array([0.7, -0.2]), "sample:4", ScoringProtocol().rng()).z
     rules = evaluate(agent, [0.7, -0.2], "sample:4", ["gpi", "cautious", "follow"]).score
     alone = [evaluate(agent, [0.7, -0.2], policy[None], "follow").score[0] for policy in z]
     assert found.actors.actor.tolist() == ["rule"] * 3 + ["policy"] * 4
@@ -87,7 +89,7 @@ def test_promises_and_returns_of_the_trip(trip):
     """γ is 1 and episodes end: what a policy realises is its score, and what it promised is ψ(s₁, π_z(s₁), z)·w."""
     agent, found = trip
     w = np.array([0.7, -0.2])
-    z = agent.candidates(w, "sample:4", np.random.default_rng([0, 0])).z
+    z = agent.candidates(w, "sample:4", ScoringProtocol().rng()).z
     alone = found.actors[found.actors.actor == "policy"]
     np.testing.assert_allclose(found.candidates.realised, alone.score, atol=1e-6)
     legal = np.array([1, 0, 0, 0, 0, 0, 1, 1], np.bool_)
@@ -281,7 +283,7 @@ def test_episodes_show_how_far_they_are(ring_agent):
         ({"task": [1, 0, 0]}, r"has 3 entries; expected 2"),
         ({"candidates": "trian"}, r"did you mean 'train'\?"),
         ({"rules": ["gpy"]}, r"^Unknown rule 'gpy': did you mean 'gpi'\?"),
-        ({"rules": ["single"]}, r"^The rule 'single' is chosen in hindsight"),
+        ({"rules": ["single"]}, r"^The rule is 'single', which is only for evaluations"),
         ({"rules": []}, r"^The rules are empty; expected at least one, such as 'gpi'\.$"),
         ({"rules": "gpy"}, r"^Unknown rule 'gpy'"),
         ({"episodes": 0}, r"^episodes is 0 and epsilon 0\.001; expected at least 1, and 0 to 1\.$"),
@@ -307,6 +309,6 @@ def test_a_uvfa_has_nothing_to_compare():
 
 def test_modules_of_strangers_are_not_imported():
     agent = usfa.load("trip")
-    stranger = TrainedAgent(replace(agent.file, environment="payload:Env-v0"), agent.parameters, 0)
+    stranger = TrainedAgent(replace(agent.file, environment="payload:Env-v0"), agent.network.state_dict(), 0)
     with pytest.raises(InputError, match=r"would import and run the module 'payload'"):
         diagnose(stranger, [1, 0])

@@ -12,8 +12,8 @@ from usfa.agents import AgentFile, AgentSpec, TrainedAgent
 from usfa.decisions import Decision, Follow, Gpi
 from usfa.environments import ObservationSpec, trip_mdp
 from usfa.errors import InputError
-from usfa.evaluation import Scores
-from usfa.evaluation.scoring import _best_in_hindsight
+from usfa.evaluation import ScoringProtocol
+from usfa.evaluation.score import _best_in_hindsight
 from usfa.functional import optimal_return
 from usfa.tasks import parse_task
 
@@ -102,7 +102,7 @@ def test_samples_follow_the_seed(agent):
 def test_environment_arguments_of_the_agent_are_used(tiny_run):
     agent = usfa.load(tiny_run.path)
     dear = AgentFile(**{**vars(agent.file), "environment_arguments": {"exploration_cost": 0.3}})
-    table = usfa.evaluate(TrainedAgent(dear, agent.parameters, 0), [0.7, 0.7])
+    table = usfa.evaluate(TrainedAgent(dear, agent.network.state_dict(), 0), [0.7, 0.7])
     assert table.optimal[0] == pytest.approx(max(0.7, 0.7 * (2**0.5 - 0.6)))
 
 
@@ -111,7 +111,7 @@ def test_environments_without_tables_are_played():
     table = usfa.evaluate(agent, [[1, 0], [0, 1]], episodes=50, trust=True)
     assert table.optimal.isna().all()
     assert 0 < table.score[0] <= 1  # how often the right edge is reached, which ends an episode
-    with pytest.raises(InputError, match=r"Walk.* has no tables; expected exact=False for it"):
+    with pytest.raises(InputError, match=r"Walk.* has no tables; expected exact=False"):
         usfa.evaluate(agent, [1, 0], exact=True, trust=True)
 
 
@@ -227,7 +227,7 @@ def test_a_rule_with_memory_is_scored_by_episodes(agent):
     table = usfa.evaluate(agent, [[1.0, 2.0], [2.0, 1.0]], rules=[SecondThoughts(), "gpi"], epsilon=0.0, episodes=2)
     assert table.optimal.isna().tolist() == [True, True, False, False]
     assert table.score[:2].tolist() == pytest.approx([1 - 0.05 * 3, 2 - 0.05 * 3])
-    with pytest.raises(InputError, match=r"^The rule 'SecondThoughts' has a memory; expected exact=False for it\.$"):
+    with pytest.raises(InputError, match=r"^The rule 'SecondThoughts' has a state; expected exact=False\.$"):
         usfa.evaluate(agent, [1.0, 2.0], rules=SecondThoughts(), exact=True)
 
 
@@ -236,7 +236,7 @@ def test_a_rule_that_does_not_tell_of_its_memory_is_found_out(agent):
         remembers = False
 
     for exact in (None, True):
-        with pytest.raises(InputError, match=r"^The rule 'Silent' has a memory, .* expected .* remembers = True, or"):
+        with pytest.raises(InputError, match=r"^The rule 'Silent' has a state, .* set .* remembers = True, or"):
             usfa.evaluate(agent, [1.0, 2.0], rules=Silent(), exact=exact)
     table = usfa.evaluate(agent, [1.0, 2.0], rules=Silent(), exact=False, epsilon=0.0, episodes=2)
     assert table.score[0] == pytest.approx(1 - 0.05 * 3)
@@ -244,7 +244,7 @@ def test_a_rule_that_does_not_tell_of_its_memory_is_found_out(agent):
 
 def alone(agent, candidates):
     """Scores of each policy in C, followed by itself, on each of the mixed tasks: [K, N]."""
-    sets = agent.candidates(MIXED, candidates, np.random.default_rng([0, 0])).z
+    sets = agent.candidates(MIXED, candidates, ScoringProtocol().rng()).z
     scores = [
         [usfa.evaluate(agent, task, policy[None], "follow").score[0] for policy in z]
         for task, z in zip(MIXED, sets, strict=True)
@@ -276,12 +276,11 @@ def test_single_in_episodes_is_the_policy_with_the_best_mean(agent):
 
 
 def test_single_keeps_all_episodes_of_one_policy():
-    """Of the best mean; not the best policy of every episode, which nobody could be."""
-    returns = np.array([[[1.0, 0.0, 5.0, 7.0], [1.0, 9.0, 5.0, 0.0]], [[4.0, 0.0, 0.0, 1.0], [4.0, 0.0, 2.0, 1.0]]])
-    by_policy = np.moveaxis(returns.reshape(2, 2, 2, 2), -1, 0)  # two policies, runs, episodes, tasks
-    best = _best_in_hindsight([Scores(each, np.array([1.0, 2.0])) for each in by_policy])
-    assert best.returns.tolist() == [[[0.0, 5.0], [9.0, 5.0]], [[4.0, 0.0], [4.0, 2.0]]]
-    assert best.optimal.tolist() == [1, 2]
+    """Those of the policy with the best mean, not of the best policy in every episode."""
+    first, second = np.array([[1.0, 5.0], [1.0, 5.0]]), np.array([[0.0, 7.0], [9.0, 0.0]])  # [episodes, tasks]
+    assert _best_in_hindsight([first, second]).tolist() == [[0.0, 5.0], [9.0, 5.0]]
+    first, second = np.array([[4.0, 0.0], [4.0, 2.0]]), np.array([[0.0, 1.0], [0.0, 1.0]])
+    assert _best_in_hindsight([first, second]).tolist() == [[4.0, 0.0], [4.0, 2.0]]
 
 
 def test_to_a_uvfa_all_rules_are_the_same():
@@ -296,5 +295,5 @@ def test_to_a_uvfa_all_rules_are_the_same():
 def test_uvfa_has_its_task_only():
     agent = untrained("uvfa")
     assert usfa.evaluate(agent, [1, 0]).candidates.tolist() == ["task"]
-    with pytest.raises(InputError, match=r"^A UVFA has no candidate set but 'task'; given was 'train'\.$"):
+    with pytest.raises(InputError, match=r"^candidates is 'train'; expected 'task', the only candidate set"):
         usfa.evaluate(agent, [1, 0], ["task", "train"])

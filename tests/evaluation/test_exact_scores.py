@@ -3,27 +3,34 @@ import numpy as np
 import pytest
 import torch
 
+from fake_agents import untrained
 from fake_environments import SavableWalk, Scripted
 from random_mdps import random_mdp
-from usfa.agents import AgentSpec, exact_sf_gpi, make_agent
+from usfa.agents import AGENTS, AgentSpec, exact_sf_gpi
 from usfa.decisions import CandidateSet, Cautious, Decision, Follow, Gpi
 from usfa.environments import EnvironmentBatch, EnvironmentSource, ObservationSpec, TabularEnv, Trip, make, trip_mdp
 from usfa.errors import InputError
-from usfa.evaluation import decision_tables, exact_mdp, exact_scores
-from usfa.evaluation.episodes import EpisodeBatch, episode_returns, repeated, vector_returns
-from usfa.evaluation.scoring import ScoringProtocol, score
+from usfa.evaluation import Scorer, ScoringProtocol, decision_tables, exact_mdp, exact_scores
+from usfa.evaluation.episodes import EpisodeBatch, repeated, vector_returns
 from usfa.functional import optimal_return
-from usfa.networks import NetworkConfig, select_run, stack_runs
+from usfa.networks import NetworkConfig
 
 SPEC = AgentSpec(ObservationSpec((2,), 2), 8, 2)
 W = np.array([[1.0, 0.0], [0.7, 0.7], [-1.0, 0.5], [0.3, 0.9], [-0.2, -0.4]])
 
 
+def episode_returns(actor, network, batch, rule, epsilon, rng):
+    """Undiscounted return Σ φ_t·w of one episode for each of B tasks -> [B]."""
+    return np.einsum("bd,bd->b", vector_returns(actor, network, batch, rule, epsilon, rng).undiscounted, batch.w)
+
+
 def random_agents(kind, runs, spec=SPEC):
     """Untrained agents: their greedy policies are arbitrary, which is what a check of scores wants."""
-    agent = make_agent(kind, spec, NetworkConfig(trunk=(16,), embedding=(8,), head=(16,)))
-    drawn = [agent.initial_parameters(torch.Generator().manual_seed(seed)) for seed in range(runs)]
-    return agent, stack_runs([{name: 3 * x for name, x in run.items()} for run in drawn])
+    agent = AGENTS.make(kind, spec, NetworkConfig(trunk=(16,), embedding=(8,), head=(16,)))
+    networks = [agent.make_network(seed) for seed in range(runs)]
+    for network in networks:
+        network.load_state_dict({name: 3 * x for name, x in network.state_dict().items()})
+    return agent, networks
 
 
 def batch_of(create, size):
@@ -41,11 +48,25 @@ def of(candidates, *index):
     return candidates.map(lambda values: values[index])
 
 
+def scores_of_runs(agent, networks, candidates, rule):
+    """Exact scores on Trip, [R, K]."""
+    runs = range(len(candidates.z))
+    each = [exact_scores(agent, networks[r], trip_mdp(), W, of(candidates, r), rule) for r in runs]
+    return np.stack(each)
+
+
+def tables_of_runs(agent, networks, candidates, rule):
+    """Decisions on Trip, [R, K, S]."""
+    runs = range(len(candidates.z))
+    each = [decision_tables(agent, networks[r], trip_mdp(), W, of(candidates, r), rule) for r in runs]
+    return torch.stack(each)
+
+
 def no_policies(batch):
     return CandidateSet.believed(np.zeros((batch, 1, 2)))
 
 
-def one_episode(agent, parameters, w, candidates, rule):
+def one_episode(agent, network, w, candidates, rule):
     """What a rule decides on one task, step by step in the environment."""
     env = Trip()
     state, info = env.reset(seed=0)
@@ -56,7 +77,7 @@ def one_episode(agent, parameters, w, candidates, rule):
         legal = torch.from_numpy(info["action_mask"]).bool()[None]
         present = present._replace(legal=legal)
         task, believed = torch.from_numpy(w).float()[None], candidates.tensors().map(lambda values: values[None])
-        decision, _ = agent.act(parameters, present, task, believed, rule)
+        decision, _ = agent.act(network, present, task, believed, rule)
         state, phi, terminated, _, info = env.step(int(decision.action))
         total += phi @ w
     return total
@@ -66,34 +87,34 @@ def one_episode(agent, parameters, w, candidates, rule):
 @pytest.mark.parametrize("runs", [1, 8])
 @pytest.mark.parametrize("rule", [Gpi(), Follow(), Cautious(), Cautious(2)], ids=lambda rule: rule.name)
 def test_scores_are_what_a_rule_collects(kind, runs, rule):
-    agent, parameters = random_agents(kind, runs)
+    agent, networks = random_agents(kind, runs)
     candidates = random_candidates(runs)
-    scores = exact_scores(agent, parameters, trip_mdp(), W, candidates, rule)
+    scores = scores_of_runs(agent, networks, candidates, rule)
     assert scores.shape == (runs, len(W))
     for run, task in np.ndindex(runs, len(W)):
-        expected = one_episode(agent, select_run(parameters, run), W[task], of(candidates, run, task), rule)
+        expected = one_episode(agent, networks[run], W[task], of(candidates, run, task), rule)
         assert scores[run, task] == pytest.approx(expected, abs=1e-12)
     if runs > 1:
         assert len(np.unique(scores.round(6), axis=0)) > 2  # the agents do different things
 
 
 def test_episodes_agree_with_exact_scores_in_a_deterministic_mdp():
-    agent, parameters = random_agents("usfa", 4)
+    agent, networks = random_agents("usfa", 4)
     candidates = random_candidates(4)
     for rule in (Gpi(), Follow(), Cautious()):
-        scores = exact_scores(agent, parameters, trip_mdp(), W, candidates, rule)
+        scores = scores_of_runs(agent, networks, candidates, rule)
         for run in range(4):
             batch = EpisodeBatch(batch_of(Trip, len(W)), W, of(candidates, run))
             rng = np.random.default_rng(run)
-            returns = episode_returns(agent, select_run(parameters, run), batch, rule, 0.0, rng)
+            returns = episode_returns(agent, networks[run], batch, rule, 0.0, rng)
             np.testing.assert_allclose(returns, scores[run], atol=1e-6)
 
 
 def test_rules_decide_differently():
     """Otherwise the checks above would say nothing about them."""
-    agent, parameters = random_agents("usfa", 8)
+    agent, networks = random_agents("usfa", 8)
     rules = (Gpi(), Follow(), Cautious(), Cautious(2))
-    tables = [decision_tables(agent, parameters, trip_mdp(), W, random_candidates(8), rule) for rule in rules]
+    tables = [tables_of_runs(agent, networks, random_candidates(8), rule) for rule in rules]
     assert len({tuple(table.flatten().tolist()) for table in tables}) == 4
 
 
@@ -101,19 +122,19 @@ def test_mean_of_episodes_comes_to_the_exact_score_in_a_random_mdp():
     """γ = 1 and terminations; 400 episodes, within 5 standard errors."""
     mdp = random_mdp(np.random.default_rng(5), 4, 3, 2, 1.0)
     spec = AgentSpec(ObservationSpec((4,), 4), 3, 2)
-    agent, parameters = random_agents("usfa", 1, spec)
+    agent, networks = random_agents("usfa", 1, spec)
     w, candidates = W[1:3], of(random_candidates(1), slice(None), slice(1, 3))
     names = (tuple("abcd"), tuple("xyz"))
     returns = episode_returns(
         agent,
-        select_run(parameters, 0),
+        networks[0],
         repeated(batch_of(lambda: TabularEnv(mdp, *names), 800), w, of(candidates, 0), 400),
         Gpi(),
         0.0,
         np.random.default_rng(0),
     ).reshape(400, 2)
     assert returns.std(axis=0).min() > 0.1
-    scores = exact_scores(agent, parameters, mdp, w, candidates, Gpi())[0]
+    scores = exact_scores(agent, networks[0], mdp, w, of(candidates, 0), Gpi())
     assert (np.abs(returns.mean(axis=0) - scores) < 5 * returns.std(axis=0) / 20).all()
 
 
@@ -138,11 +159,11 @@ def test_exploration_lowers_the_score_of_a_good_policy():
 
 
 def test_episodes_repeat_with_their_generator():
-    agent, parameters = random_agents("usfa", 1)
+    agent, networks = random_agents("usfa", 1)
     runs = [
         episode_returns(
             agent,
-            select_run(parameters, 0),
+            networks[0],
             EpisodeBatch(batch_of(Trip, len(W)), W, of(random_candidates(1), 0)),
             Gpi(),
             0.7,
@@ -155,15 +176,15 @@ def test_episodes_repeat_with_their_generator():
 
 
 def test_an_episode_without_end_is_cut_and_counts_with_what_it_has_collected():
-    agent, parameters = random_agents("usfa", 1, AgentSpec(ObservationSpec((2,)), 3, 2))
+    agent, networks = random_agents("usfa", 1, AgentSpec(ObservationSpec((2,)), 3, 2))
     w = np.array([[1.0, 0.0], [0.0, 1.0]])
     without_end, short = [([1.0, 2.0], "")] * 60, [([1.0, 2.0], "")] * 2 + [([1.0, 2.0], "terminated")]
     batch = EnvironmentBatch([Scripted([without_end]), Scripted([short])], 1.0, [0, 1])
-    sentence = "^1 of 2 episodes had not ended after 50 steps and were cut there; expected an environment with a time"
+    sentence = "^1 of 2 episodes were cut after 50 steps; expected an environment with a time"
     with pytest.warns(UserWarning, match=sentence):
         found = vector_returns(
             agent,
-            select_run(parameters, 0),
+            networks[0],
             EpisodeBatch(batch, w, no_policies(2)),
             Gpi(),
             0.0,
@@ -176,9 +197,9 @@ def test_an_episode_without_end_is_cut_and_counts_with_what_it_has_collected():
 
 
 def test_truncated_episodes_count_with_what_they_collected():
-    agent, parameters = random_agents("usfa", 1, AgentSpec(ObservationSpec((5,), 5), 2, 2))
+    agent, networks = random_agents("usfa", 1, AgentSpec(ObservationSpec((5,), 5), 2, 2))
     batch = EpisodeBatch(batch_of(SavableWalk, 50), np.tile([[1.0, 0.0]], (50, 1)), no_policies(50))
-    returns = episode_returns(agent, select_run(parameters, 0), batch, Gpi(), 1.0, np.random.default_rng(0))
+    returns = episode_returns(agent, networks[0], batch, Gpi(), 1.0, np.random.default_rng(0))
     assert set(returns.tolist()) == {0.0, 1.0}  # cut off, or at the edge
 
 
@@ -187,18 +208,18 @@ def test_only_the_first_episode_counts():
     short = Scripted([[([1, 0], "terminated")], [([100, 0], "terminated")]])
     long = Scripted([[([0, 1], "")] * 5 + [([0, 1], "truncated")]])
     batch = EnvironmentBatch([short, long], 1.0, [0, 1])
-    agent, parameters = random_agents("usfa", 1, AgentSpec(ObservationSpec((2,)), 3, 2))
+    agent, networks = random_agents("usfa", 1, AgentSpec(ObservationSpec((2,)), 3, 2))
     batch = EpisodeBatch(batch, np.ones((2, 2)), no_policies(2))
-    returns = episode_returns(agent, select_run(parameters, 0), batch, Gpi(), 0.0, np.random.default_rng(0))
+    returns = episode_returns(agent, networks[0], batch, Gpi(), 0.0, np.random.default_rng(0))
     assert returns.tolist() == [1.0, 6.0]
 
 
 def test_tasks_of_another_length_are_refused():
-    agent, parameters = random_agents("usfa", 1)
+    agent, networks = random_agents("usfa", 1)
     with pytest.raises(InputError, match=r"^The environment has 1 features; the agent's tasks have 2 entries\.$"):
         episode_returns(
             agent,
-            select_run(parameters, 0),
+            networks[0],
             EpisodeBatch(batch_of(lambda: make("one-state"), len(W)), W, of(random_candidates(1), 0)),
             Gpi(),
             0.0,
@@ -210,9 +231,8 @@ def test_exact_sf_gpi_is_optimal_on_its_training_tasks_only():
     mdp = trip_mdp()
     actor, tables = exact_sf_gpi(mdp, torch.eye(2, dtype=torch.float64))
     w = np.array([[1.0, 0.0], [0.0, 1.0], [0.7, 0.7]])
-    stacked = {name: x[None] for name, x in tables.items()}
-    candidates = CandidateSet.believed(np.broadcast_to(np.eye(2), (1, 3, 2, 2)).copy())
-    scores = exact_scores(actor, stacked, mdp, w, candidates, Gpi())[0]
+    candidates = CandidateSet.believed(np.broadcast_to(np.eye(2), (3, 2, 2)).copy())
+    scores = exact_scores(actor, tables, mdp, w, candidates, Gpi())
     gap = optimal_return(mdp, torch.from_numpy(w)).numpy() - scores
     assert gap[:2] == pytest.approx([0, 0], abs=1e-12)
     assert gap[2] == pytest.approx(0.7 * (2**0.5 - 0.1) - 0.7)
@@ -220,8 +240,8 @@ def test_exact_sf_gpi_is_optimal_on_its_training_tasks_only():
 
 @pytest.mark.parametrize("rule", [Gpi(), Follow(), Cautious()], ids=lambda rule: rule.name)
 def test_decisions_are_legal(rule):
-    agent, parameters = random_agents("usfa", 3)
-    policy = decision_tables(agent, parameters, trip_mdp(), W, random_candidates(3), rule)
+    agent, networks = random_agents("usfa", 3)
+    policy = tables_of_runs(agent, networks, random_candidates(3), rule)
     assert policy.shape == (3, len(W), 2)
     assert trip_mdp().legal[torch.arange(2), policy].all()
 
@@ -247,33 +267,26 @@ def test_tables_say_nothing_about_wrapped_environments(wrapped):
 
 
 def test_all_tasks_meet_the_same_worlds():
-    """Episode by episode, whatever the run, and other worlds in every episode."""
+    """Episode by episode, and other worlds in every episode and with every seed."""
     asked = []
 
     def create_batch(seeds, gamma):
         asked.append(list(seeds))
         return EnvironmentBatch([SavableWalk() for _ in seeds], gamma, seeds)
 
-    agent, parameters = random_agents("usfa", 2, AgentSpec(ObservationSpec((5,), 5), 2, 2))
-    rngs = [np.random.default_rng(seed) for seed in (0, 1)]
-    scores = score(
-        agent,
-        parameters,
-        EnvironmentSource(SavableWalk, create_batch),
-        np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]),
-        CandidateSet.believed(np.zeros((2, 3, 1, 2))),
-        Gpi(),
-        rngs,
-        ScoringProtocol(episodes=4, epsilon=0.0),
-    )
-    assert scores.returns.shape == (2, 4, 3)
+    agent = untrained(environment="fake_environments:SavableWalk", spec=AgentSpec(ObservationSpec((5,), 5), 2, 2))
+    environments, tasks = EnvironmentSource(SavableWalk, create_batch), np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    protocols = [ScoringProtocol(episodes=4, epsilon=0.0, seed=seed) for seed in (0, 1)]
+    scores = [Scorer(environments).score(agent, tasks, np.zeros((1, 2)), Gpi(), protocol) for protocol in protocols]
     for seeds in asked:
         worlds = np.array(seeds).reshape(4, 3)
         assert (worlds == worlds[:, :1]).all()
         assert len(np.unique(worlds)) == 4
     assert asked[0] != asked[1]
-    np.testing.assert_array_equal(scores.returns[:, :, 0], scores.returns[:, :, 1])  # the same task and world twice
-    assert np.isnan(scores.optimal).all()
+    for one in scores:
+        assert one.returns.shape == (4, 3)
+        np.testing.assert_array_equal(one.returns[:, 0], one.returns[:, 1])  # the same task and world twice
+        assert np.isnan(one.optimal).all()
 
 
 # --- rules ---
@@ -312,16 +325,14 @@ class SteppedOn(gym.Env):
 
 def test_a_rules_memory_lasts_as_long_as_an_episode():
     envs = [SteppedOn(), SteppedOn()]
-    agent, parameters = random_agents("usfa", 1, AgentSpec(ObservationSpec((2,), 2), 2, 2))
+    agent, networks = random_agents("usfa", 1, AgentSpec(ObservationSpec((2,), 2), 2, 2))
     batch = EpisodeBatch(EnvironmentBatch(envs, 1.0, [0, 1]), np.eye(2), no_policies(2))
-    found = vector_returns(agent, select_run(parameters, 0), batch, Alternating(), 0.0, np.random.default_rng(0))
+    found = vector_returns(agent, networks[0], batch, Alternating(), 0.0, np.random.default_rng(0))
     assert found.undiscounted.tolist() == [[2, 2], [2, 2]]
 
 
 def test_a_rule_with_memory_has_no_table():
-    agent, parameters = random_agents("usfa", 1)
-    sentence = (
-        r"^The rule 'Alternating' has a memory, which no table of states has; expected .*remembers = True, or exact"
-    )
+    agent, networks = random_agents("usfa", 1)
+    sentence = r"^The rule 'Alternating' has a state, so it cannot be scored exactly; set .*remembers = True, or exact"
     with pytest.raises(InputError, match=sentence):
-        decision_tables(agent, parameters, trip_mdp(), W, random_candidates(1), Alternating())
+        tables_of_runs(agent, networks, random_candidates(1), Alternating())

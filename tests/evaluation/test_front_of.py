@@ -10,7 +10,7 @@ import torch
 import usfa
 from fake_agents import untrained
 from fake_environments import Scripted, Walk
-from usfa.agents import AgentFile, AgentSpec, TrainedAgent, exact_sf_gpi, make_agent
+from usfa.agents import AGENTS, AgentFile, AgentSpec, TrainedAgent, exact_sf_gpi
 from usfa.decisions import CandidateSet, Gpi
 from usfa.environments import EnvironmentBatch, ObservationSpec, Trip, trip_mdp
 from usfa.errors import InputError
@@ -46,8 +46,9 @@ def expert():
     """Exact successor features of all that is worth doing in the Trip MDP: GPI over them is optimal for every w ≥ 0."""
     z = torch.from_numpy(spread_over_simplex(300, 2))
     actor, tables = exact_sf_gpi(trip_mdp(), z)
-    file = AgentFile("sf-gpi-tables", actor.spec, "trip", {}, 1.0, tuple(map(tuple, z.tolist())), "train", (0,))
-    return TrainedAgent(file, tables, 0)
+    kind = f'sf-gpi-tables{{"policies": {len(z)}}}'
+    file = AgentFile(kind, actor.spec, "trip", {}, 1.0, tuple(map(tuple, z.tolist())), "train", (0,))
+    return TrainedAgent(file, tables.state_dict(), 0)
 
 
 @pytest.fixture
@@ -73,13 +74,13 @@ def vectors(table, name):
 
 def returns_of(*scripts, gamma):
     batch = EnvironmentBatch([Scripted([script, NEVER]) for script in scripts], 1.0, range(len(scripts)))
-    agent = make_agent(
+    agent = AGENTS.make(
         "usfa", AgentSpec(ObservationSpec((2,)), 3, 2), NetworkConfig(trunk=(8,), embedding=(8,), head=(8,))
     )
-    parameters = agent.initial_parameters(torch.Generator().manual_seed(0))
+    network = agent.make_network()
     w, candidates = np.ones((len(scripts), 2)), CandidateSet.believed(np.zeros((len(scripts), 1, 2)))
     episodes = EpisodeBatch(batch, w, candidates)
-    return vector_returns(agent, parameters, episodes, Gpi(), 0.0, np.random.default_rng(0), gamma)
+    return vector_returns(agent, network, episodes, Gpi(), 0.0, np.random.default_rng(0), gamma)
 
 
 def test_features_are_summed_with_and_without_discount():
@@ -350,7 +351,7 @@ def test_tables_survive_a_file(agent, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"preferences": "simplex:1"}, r"^The task set 'simplex:1' cannot be made; expected simplex:N,D"),
+        ({"preferences": "simplex:1"}, r"^The task set is 'simplex:1'; expected simplex:N,D"),
         ({"preferences": "simplex:9,3"}, r"has 3 entries; expected 2"),
         ({"preferences": []}, r"not a list of vectors"),
         ({"gamma": 0.0}, r"^gamma is 0\.0; expected a number above 0, at most 1\.$"),
@@ -359,7 +360,7 @@ def test_tables_survive_a_file(agent, tmp_path):
         ({"epsilon": 2.0}, r"^episodes is 5 and epsilon 2\.0"),
         ({"candidates": "trian"}, r"did you mean 'train'\?"),
         ({"rule": "folow"}, r"^Unknown rule 'folow': did you mean 'follow'\?"),
-        ({"rule": "single"}, r"^The rule 'single' is chosen in hindsight: it can be evaluated, but nothing acts by it"),
+        ({"rule": "single"}, r"^The rule is 'single', which is only for evaluations, in hindsight"),
         ({"known": [[1.0, 2.0, 3.0]]}, r"^The points have 3 entries and the preferences 2; expected as many\.$"),
     ],
 )
@@ -370,7 +371,7 @@ def test_bad_input(agent, arguments, sentence):
 
 def test_one_feature_leaves_nothing_to_prefer():
     single = untrained(environment="one-state", spec=AgentSpec(ObservationSpec((1,), 1), 2, 1), tasks=((1.0,),))
-    with pytest.raises(InputError, match=r"^The agent has 1 feature; expected at least 2, between which one can"):
+    with pytest.raises(InputError, match=r"^The agent has 1 feature; expected at least 2 for preferences between"):
         front_of(single)
 
 
@@ -380,7 +381,9 @@ def test_reference_points_have_an_entry_per_feature(agent):
 
 
 def test_modules_of_strangers_are_not_imported(agent):
-    stranger = TrainedAgent(AgentFile(**{**vars(agent.file), "environment": "payload:Env-v0"}), agent.parameters, 0)
+    stranger = TrainedAgent(
+        AgentFile(**{**vars(agent.file), "environment": "payload:Env-v0"}), agent.network.state_dict(), 0
+    )
     for ask in (front_of, known_front):
         with pytest.raises(InputError, match=r"would import and run the module 'payload'"):
             ask(stranger)

@@ -6,16 +6,15 @@ import pytest
 import torch
 
 import usfa
-from exact_agents import PARAMETERS, ExactUsfa, deterministic, plus_or_minus, ring, source_of
+from exact_agents import ExactNetwork, ExactUsfa, deterministic, plus_or_minus, ring, source_of
 from fake_agents import untrained
 from usfa.agents import save_agent
 from usfa.environments import trip_mdp
 from usfa.errors import InputError
-from usfa.evaluation import LearnedPolicies, accuracy_of, measured_accuracy
+from usfa.evaluation import accuracy_of, measured_accuracy
 from usfa.evaluation.accuracy import _around, _envelope, _Followed, _optimism, _step_errors
-from usfa.networks import stack_runs
 from usfa.runs import measure_and_save
-from usfa.samplers import parse_sampler
+from usfa.samplers import LearnedPolicies, parse_sampler
 
 GAMMA = 0.9375
 STEPS = 64  # 4 / (1 - γ), of which the first half is judged
@@ -29,7 +28,7 @@ def learned(tasks, policies="train", acted_on="resampled"):
 def measured(agent, tasks, policies="train", gamma=GAMMA, frames=0, seed=0, wrap=lambda env: env):
     rng = np.random.default_rng(seed)
     return measured_accuracy(
-        agent, PARAMETERS, source_of(agent.mdp, wrap), learned(tasks, policies), gamma, frames, rng
+        agent, agent.make_network(), source_of(agent.mdp, wrap), learned(tasks, policies), gamma, frames, rng
     )
 
 
@@ -98,11 +97,8 @@ def test_rewards_that_never_come_are_no_accuracy():
 def test_measuring_repeats_with_its_generator():
     agent = usfa.load("trip")
     environments = usfa.evaluation.environments_of(agent, trust=False)
-    policies = LearnedPolicies(agent.training_tasks, agent.sampler, agent.tasks_acted_on)
-    found = [
-        measured_accuracy(agent.actor, agent.parameters, environments, policies, 1.0, 3000, np.random.default_rng(seed))
-        for seed in (0, 0, 1)
-    ]
+    settings = (agent.actor, agent.network, environments, agent.learned, 1.0, 3000)
+    found = [measured_accuracy(*settings, np.random.default_rng(seed)) for seed in (0, 0, 1)]
     assert found[0] == found[1] != found[2]
 
 
@@ -126,12 +122,16 @@ def test_measuring_leaves_the_global_generator_alone():
 def test_how_much_is_acted(gamma, frames, steps, size):
     asked = []
 
-    class Counting(ExactUsfa):
-        def unroll(self, parameters, inputs, core_state, z):
+    class Counting(ExactNetwork):
+        def forward(self, inputs, core_state, z):
             asked.append(tuple(inputs.observation.shape[:2]))
-            return super().unroll(parameters, inputs, core_state, z)
+            return super().forward(inputs, core_state, z)
 
-    measured(Counting(plus_or_minus(0.9)), [[1.0]], gamma=gamma, frames=frames)
+    class Counted(ExactUsfa):
+        def build_network(self):
+            return Counting(self.mdp, self.promise)
+
+    measured(Counted(plus_or_minus(0.9)), [[1.0]], gamma=gamma, frames=frames)
     assert asked[-1] == (steps + 1, size)
     assert asked[:-1] == [(1, size)] * steps
 
@@ -258,7 +258,7 @@ def test_many_training_tasks_leave_policies_to_look_at_around_them():
 
 def test_a_uvfa_is_nothing_to_measure(tmp_path):
     agent = untrained("uvfa")
-    save_agent(tmp_path / "agent", agent.file, stack_runs([agent.parameters]))
+    save_agent(tmp_path / "agent", agent.file, {name: x[None] for name, x in agent.network.state_dict().items()})
     with pytest.raises(InputError, match=r"^A uvfa agent has no learned ψ to measure; expected a USFA\.$"):
         measure_and_save(tmp_path / "agent")
 

@@ -110,5 +110,5 @@ def test_groups_of_several_columns():
 
 @pytest.mark.parametrize("spoil", [lambda t: t.drop(index=3), lambda t: t.assign(score=t.score.where(t.index != 1))])
 def test_a_missing_score_is_an_error(spoil):
-    with pytest.raises(InputError, match=r"^Some seed has no score for some task in the group .*'a'.*; expected all"):
+    with pytest.raises(InputError, match=r"^The group .*'a'.* lacks score for some seed and task; expected all"):
         summarise(spoil(TABLE), ["agent"], "score")

@@ -17,7 +17,7 @@ AXIS = np.linspace(0, 1, 4)
 
 def curves(snapshots=(0, 10, 20)):
     rows = []
-    for (agent, candidates), tasks in itertools.product(trip.MAIN_METHODS, ("trip-directions", "trip-diagonal")):
+    for (agent, candidates), tasks in itertools.product(trip.CURVES, ("trip-directions", "trip-diagonal")):
         for snapshot in (0,) if agent == "sf-gpi-exact" else snapshots:
             mean = 0.3 / (1 + snapshot)
             rows.append((agent, candidates, tasks, snapshot, mean, mean / 2, mean * 2))
@@ -27,7 +27,7 @@ def curves(snapshots=(0, 10, 20)):
 def maps():
     rows = [
         (agent, candidates, w1, w2, w1 + w2 - 0.1 * index, w1 + w2)
-        for index, (agent, candidates) in enumerate(trip.MAP_METHODS)
+        for index, (agent, candidates) in enumerate(trip.MAPS)
         for w1, w2 in itertools.product(AXIS, AXIS)
     ]
     return pd.DataFrame(rows, columns=["agent", "candidates", "w1", "w2", "score", "optimal"])
@@ -36,7 +36,7 @@ def maps():
 def diagonal_scores(seeds=(0, 1)):
     rows = [
         (agent, candidates, seed, w1, 0.1 * w1 + 0.01 * seed)
-        for agent, candidates in trip.MAIN_METHODS
+        for agent, candidates in trip.CURVES
         for seed in ((0,) if agent == "sf-gpi-exact" else seeds)
         for w1 in AXIS
     ]
@@ -100,7 +100,7 @@ def test_tables_are_left_alone():
 
 def test_curves_show_their_numbers():
     lines = {line.get_label(): line for line in trip.overview(curves(), 6, 0.05).axes[1].get_lines()}
-    assert set(lines) == {METHODS[chosen].label for chosen in trip.MAIN_METHODS}
+    assert set(lines) == {METHODS[chosen].label for chosen in trip.CURVES}
     usfa = lines[method("usfa", "task").label]
     assert usfa.get_xdata().tolist() == [0, 10, 20]
     assert usfa.get_ydata().tolist() == pytest.approx([0.3, 0.3 / 11, 0.3 / 21])

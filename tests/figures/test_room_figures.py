@@ -12,7 +12,7 @@ import room_tables
 from usfa.figures import room as room_results
 from usfa.figures import save
 from usfa.figures.style import METHODS, method
-from usfa.paper.room_tables import summary_of
+from usfa.paper.room_report import summary_of
 
 YARDSTICK = room_tables.yardstick()
 HARD = ["1100", "0111", "1111", "-1-100", "-1100", "-1101", "-11-10", "-11-11"]

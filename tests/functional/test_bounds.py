@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from random_mdps import generators, random_mdp, random_tasks, tabular_mdps
-from usfa.environments.trip import trip_mdp
+from usfa.environments.tabular import trip_mdp
 from usfa.functional import (
     TabularMDP,
     dual_norm,

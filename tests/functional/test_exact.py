@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from random_mdps import generators, random_mdp, random_policies, random_tasks, tabular_mdps
-from usfa.environments.one_state import one_state_mdp
-from usfa.environments.trip import trip_mdp
+from usfa.environments.tabular import one_state_mdp, trip_mdp
 from usfa.errors import InputError
 from usfa.functional import (
     TabularMDP,

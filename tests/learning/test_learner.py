@@ -1,21 +1,26 @@
+import copy
 import itertools
 import json
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
+from torch.nn.functional import linear
 
 from fake_environments import SavableWalk, Scripted, Walk
-from usfa.agents import AgentSpec, make_agent
+from usfa.agents import AGENTS, AgentSpec, UsfaAgent
 from usfa.decisions import CandidateSet, Gpi
 from usfa.environments import EnvironmentSource, ObservationSpec, OneState, Trip, action_count, feature_count
 from usfa.errors import Diverged, InputError
 from usfa.evaluation import exact_scores
 from usfa.functional import optimal_return
 from usfa.learning import Learner, LearnerConfig
-from usfa.networks import NetworkConfig
+from usfa.networks import NetworkConfig, Trunk
+from usfa.samplers import PolicySampler
 from usfa.tasks import task_set
 from usfa.trajectory import Trajectory
 
@@ -23,14 +28,14 @@ NETWORK = NetworkConfig(trunk=(16,), embedding=(8, 8), head=(16,))
 ALGORITHM_1 = LearnerConfig(policies="box:0,1", policies_per_step=5, gamma=1.0, epsilon=0.3, budget=50)
 CONFIGS = {
     "algorithm 1": ALGORITHM_1,
-    "reuse": replace(ALGORITHM_1, reuse=3, replay_capacity=7),
+    "replay_ratio": replace(ALGORITHM_1, replay_ratio=3, replay_capacity=7),
     "frames": replace(ALGORITHM_1, budget_unit="frames", budget=80),
-    "long trajectories": replace(ALGORITHM_1, trajectory_length=3, environments=2, reuse=2, budget=120),
+    "long trajectories": replace(ALGORITHM_1, trajectory_length=3, environments=2, replay_ratio=2, budget=120),
     "fixed tasks": replace(
         ALGORITHM_1, environments=4, tasks="fixed", trajectory_length=2, updates_per_round=2, clip=0.1
     ),
     "target network": replace(ALGORITHM_1, target_every=4),
-    "average": replace(ALGORITHM_1, average=0.1, tasks="simplex", policies="task+box:0,1"),
+    "ema": replace(ALGORITHM_1, ema=0.1, tasks="simplex", policies="task+box:0,1"),
 }
 RECURRENT = NetworkConfig(memory=8, trunk=(16,), embedding=(8, 8), head=(16,), normalise=True)
 
@@ -38,7 +43,7 @@ RECURRENT = NetworkConfig(memory=8, trunk=(16,), embedding=(8, 8), head=(16,), n
 def learner_for(make_environment, tasks, config, seeds, kind="usfa", network=NETWORK):
     env = make_environment()
     spec = AgentSpec(ObservationSpec.of(env.observation_space), action_count(env), feature_count(env))
-    return Learner(make_agent(kind, spec, network), config, EnvironmentSource(make_environment), tasks, seeds)
+    return Learner(AGENTS.make(kind, spec, network), config, EnvironmentSource(make_environment), tasks, seeds)
 
 
 def trip_learner(config, seeds=(1, 3, 5), kind="usfa"):
@@ -56,8 +61,8 @@ def steps(learner, count):
 def assert_same(one, two):
     assert one.frames.tolist() == two.frames.tolist()
     assert one.episodes.tolist() == two.episodes.tolist()
-    for name, x in one.parameters.items():
-        assert torch.equal(x, two.parameters[name]), name
+    for name, x in one.network.state.items():
+        assert torch.equal(x, two.network.state[name]), name
 
 
 def saved(learner):
@@ -86,16 +91,16 @@ def test_other_seeds_give_other_parameters():
     one, two = trip_learner(ALGORITHM_1, (1, 3)), trip_learner(ALGORITHM_1, (1, 4))
     for learner in (one, two):
         steps(learner, 5)
-    for name, x in one.parameters.items():
-        assert torch.equal(x[0], two.parameters[name][0])
-        assert not torch.equal(x[1], two.parameters[name][1])
+    for name, x in one.network.state.items():
+        assert torch.equal(x[0], two.network.state[name][0])
+        assert not torch.equal(x[1], two.network.state[name][1])
 
 
 def test_global_generators_are_left_alone():
     torch.manual_seed(0)
     np.random.seed(0)  # noqa: NPY002
     before, numpy_before = torch.get_rng_state(), np.random.get_state()[1].tolist()  # noqa: NPY002
-    steps(trip_learner(CONFIGS["reuse"]), 5)
+    steps(trip_learner(CONFIGS["replay_ratio"]), 5)
     assert torch.equal(torch.get_rng_state(), before)
     assert np.random.get_state()[1].tolist() == numpy_before  # noqa: NPY002
 
@@ -107,8 +112,8 @@ def test_a_run_does_not_depend_on_its_neighbours(config):
         steps(learner, 30)
     assert alone.frames[0] == together.frames[1]
     assert alone.episodes[0] == together.episodes[1]
-    for name, x in alone.parameters.items():
-        torch.testing.assert_close(x[0], together.parameters[name][1], rtol=0, atol=1e-5)
+    for name, x in alone.network.state.items():
+        torch.testing.assert_close(x[0], together.network.state[name][1], rtol=0, atol=1e-5)
 
 
 def test_resuming_a_run_does_not_depend_on_its_neighbours():
@@ -119,8 +124,8 @@ def test_resuming_a_run_does_not_depend_on_its_neighbours():
         steps(learner, 3)
         learner.state()
         steps(learner, 10)
-    for name, x in alone.parameters.items():
-        torch.testing.assert_close(x[0], together.parameters[name][1], rtol=0, atol=1e-5)
+    for name, x in alone.network.state.items():
+        torch.testing.assert_close(x[0], together.network.state[name][1], rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
@@ -164,7 +169,7 @@ def test_finished_runs_stand_still():
     while not learner.done:
         learner.step()
         for run in np.flatnonzero(learner.progress >= 6):
-            now = {name: x[run].detach().clone() for name, x in learner.parameters.items()}
+            now = {name: x[run].detach().clone() for name, x in learner.network.state.items()}
             if run not in frozen:
                 arrived.add(learner.updates)
             before = frozen.setdefault(run, now)
@@ -210,7 +215,7 @@ def test_episodes_are_told_with_their_environment():
 def test_a_loss_that_is_no_number_is_named_with_its_seed():
     learner = trip_learner(ALGORITHM_1, (1, 3))
     with torch.no_grad():
-        learner.parameters["output.bias"][1] = torch.nan
+        learner.network.state["output.bias"][1] = torch.nan
     with pytest.raises(Diverged, match=r"^The loss of seed 3 is nan after 1 updates$"):
         learner.step()
 
@@ -231,7 +236,7 @@ def test_parameters_that_are_not_finite_are_not_worth_keeping(bad):
     steps(learner, 2)
     learner.check_parameters()
     with torch.no_grad():
-        learner.parameters["embedding.0.weight"][1, 0, 0] = bad
+        learner.network.state["embedding.0.weight"][1, 0, 0] = bad
     with pytest.raises(Diverged, match=r"^The parameter embedding\.0\.weight is not finite after 2 updates$"):
         learner.check_parameters()
 
@@ -251,19 +256,22 @@ def test_parameters_that_are_not_finite_are_not_worth_keeping(bad):
         ({"lambda_": 1.5}, "lambda_ is 1.5; expected a number from 0 to 1."),
         ({"epsilon": float("nan")}, "epsilon is nan; expected a number from 0 to 1."),
         ({"gamma": 0.0}, "gamma is 0.0; expected a number above 0, at most 1."),
-        ({"reuse": -1}, "reuse is -1 of 10000 trajectories; expected 0 or more of 1."),
-        ({"replay_capacity": 0}, "reuse is 0 of 0 trajectories; expected 0 or more of 1."),
+        ({"replay_ratio": -1}, "replay_ratio is -1; expected 0 or more."),
+        ({"replay_capacity": 0}, "replay_capacity is 0; expected at least 1."),
         ({"learning_rate": 0.0}, "learning_rate is 0.0; expected a positive number."),
         ({"learning_rate": float("inf")}, "learning_rate is inf; expected a positive number."),
         ({"clip": 0.0}, "clip is 0.0; expected a positive number, or None."),
         ({"clip": float("nan")}, "clip is nan; expected a positive number, or None."),
         ({"target_every": 0}, "target_every is 0; expected at least 1, or None."),
-        ({"boldest": 0.05}, "boldest is 0.05; expected from epsilon, 0.1 and above 0, to 1."),
-        ({"along_z": -1.0}, "along_z is -1.0; expected 0 or more."),
-        ({"average": 0.0}, "average is 0.0; expected above 0, at most 1, and no target_every beside it."),
         (
-            {"average": 0.1, "target_every": 9},
-            "average is 0.1; expected above 0, at most 1, and no target_every beside it.",
+            {"epsilon_max": 0.05},
+            "epsilon_max is 0.05; expected at least epsilon, 0.1, which must be above 0, and at most 1.",
+        ),
+        ({"along_z": -1.0}, "along_z is -1.0; expected 0 or more."),
+        ({"ema": 0.0}, "ema is 0.0; expected above 0, at most 1, and no target_every beside it."),
+        (
+            {"ema": 0.1, "target_every": 9},
+            "ema is 0.1; expected above 0, at most 1, and no target_every beside it.",
         ),
     ],
 )
@@ -278,17 +286,17 @@ def test_settings_that_cannot_be(setting, sentence):
 
 def collected(learner, monkeypatch):
     """A list that grows with what every round collects: trajectory and policies, copied."""
-    found, collect = [], learner.rollout.collect
+    found, collect = [], learner.acting.rollout.collect
 
-    def watched(parameters, w, z, epsilon, rngs):
-        done = collect(parameters, w, z, epsilon, rngs)
+    def watched(w, z, epsilon, rngs):
+        done = collect(w, z, epsilon, rngs)
         copied = Trajectory(
             *(x.clone() for x in done.trajectory[:-1]), tuple(x.clone() for x in done.trajectory.core_state)
         )
         found.append((copied, z.clone()))
         return done
 
-    monkeypatch.setattr(learner.rollout, "collect", watched)
+    monkeypatch.setattr(learner.acting.rollout, "collect", watched)
     return found
 
 
@@ -316,7 +324,7 @@ def test_other_tasks_are_drawn_for_every_trajectory(monkeypatch):
 
 def test_some_environments_are_bolder_than_others():
     assert LearnerConfig(environments=3, epsilon=0.1).epsilons.tolist() == [0.1] * 3
-    bold = LearnerConfig(environments=3, epsilon=0.01, boldest=1.0)
+    bold = LearnerConfig(environments=3, epsilon=0.01, epsilon_max=1.0)
     assert bold.epsilons.tolist() == pytest.approx([1, 0.1, 0.01])
 
 
@@ -336,8 +344,8 @@ def test_fixed_tasks_want_as_many_environments_each(environments):
     tasks = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.5]])
     with pytest.raises(InputError) as error:
         learner_for(Trip, tasks, replace(ALGORITHM_1, tasks="fixed", environments=environments), (0,))
-    expected = f"environments is {environments}; expected a multiple of 3, so that every training task has as many."
-    assert str(error.value) == expected
+    expected = "expected a multiple of 3, so that every training task has the same number."
+    assert str(error.value) == f"environments is {environments}; {expected}"
 
 
 def of_run(trajectory, run, environments):
@@ -363,10 +371,8 @@ def test_a_round_is_an_update_of_adam_on_every_part(monkeypatch, network, clip):
         budget_unit="frames",
     )
     learner = walk_learner(SavableWalk, config, network=network)
-    runs = [
-        {name: x[run].detach().clone().requires_grad_() for name, x in learner.parameters.items()} for run in (0, 1)
-    ]
-    optimisers = [torch.optim.Adam(run.values(), lr=1.0) for run in runs]
+    runs = [copy.deepcopy(learner.network.network(run)) for run in (0, 1)]
+    optimisers = [torch.optim.Adam(run.parameters(), lr=1.0) for run in runs]
     found = collected(learner, monkeypatch)
     for before in (0, 20):
         update = learner.step()
@@ -376,11 +382,10 @@ def test_a_round_is_an_update_of_adam_on_every_part(monkeypatch, network, clip):
             losses, lengths = [], []
             for part in (slice(0, 2), slice(2, 4)):
                 loss = learner.agent.loss(runs[run], of_run(trajectory, run, part), z[run, part], config.lambda_)
-                gradients = torch.autograd.grad(loss, list(runs[run].values()))
-                length = sum(x.square().sum() for x in gradients).sqrt()
-                scale = 1.0 if clip is None or length <= clip else clip / length
-                for x, gradient in zip(runs[run].values(), gradients, strict=True):
-                    x.grad = gradient * scale
+                optimiser.zero_grad()
+                loss.backward()
+                longest = float("inf") if clip is None else clip
+                length = torch.nn.utils.clip_grad_norm_(runs[run].parameters(), longest)
                 optimiser.param_groups[0]["lr"] = rate
                 optimiser.step()
                 losses.append(float(loss.detach()))
@@ -389,41 +394,197 @@ def test_a_round_is_an_update_of_adam_on_every_part(monkeypatch, network, clip):
             assert update.gradient[run] == pytest.approx(np.mean(lengths), rel=1e-4)
             assert (np.mean(lengths) > 0.05) or clip is None
     assert (learner.updates, learner.rounds) == (4, 2)
-    for name, x in learner.parameters.items():
+    for name, x in learner.network.state.items():
         for run in (0, 1):
-            torch.testing.assert_close(x[run], runs[run][name], rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(x[run], runs[run].state_dict()[name], rtol=1e-4, atol=1e-5)
+
+
+# --- optimiser ---
+
+
+@pytest.mark.parametrize("network", [NETWORK, RECURRENT], ids=["batched runs", "one by one"])
+@pytest.mark.parametrize("done", [(0, 20, 35), (49, 0, 7)], ids=str)
+def test_every_run_has_the_learning_rate_of_its_own_progress(monkeypatch, network, done):
+    """The literal loop: torch's Adam for each run by itself, whatever the progress of its neighbours."""
+    config = replace(ALGORITHM_1, learning_rate=1e-2, budget=50, budget_unit="frames")
+    learner = learner_for(Trip, task_set("trip-train"), config, (1, 3, 5), network=network)
+    learner.frames[:] = done
+    runs = [copy.deepcopy(learner.network.network(run)) for run in range(3)]
+    optimisers = [torch.optim.Adam(run.parameters(), lr=1.0) for run in runs]
+    found = collected(learner, monkeypatch)
+    for _ in range(10):
+        before = learner.frames.copy()
+        learner.step()
+        trajectory, z = found[-1]
+        for run, optimiser in enumerate(optimisers):
+            optimiser.param_groups[0]["lr"] = config.learning_rate * max(0, 1 - before[run] / 50)
+            optimiser.zero_grad()
+            learner.agent.loss(runs[run], of_run(trajectory, run, slice(None)), z[run], config.lambda_).backward()
+            optimiser.step()
+    for name, x in learner.network.state.items():
+        for run in range(3):
+            torch.testing.assert_close(x[run], runs[run].state_dict()[name], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("network", [NETWORK, RECURRENT], ids=["batched runs", "one by one"])
+@pytest.mark.parametrize("change", [{}, {"ema": 0.1}])
+def test_a_run_without_budget_stands_still_whatever_its_momentum(network, change):
+    config = replace(ALGORITHM_1, **change)
+    learner = learner_for(Trip, task_set("trip-train"), config, (1, 3), network=network)
+    steps(learner, 3)
+    learner.episodes[1] = config.budget
+    before = {name: x.clone() for name, x in learner.best.state.items()}
+    steps(learner, 2)
+    for name, x in learner.best.state.items():
+        assert torch.equal(x[1], before[name][1])
+        assert not torch.equal(x[0], before[name][0])
+
+
+@pytest.mark.parametrize("network", [NETWORK, RECURRENT], ids=["batched runs", "one by one"])
+@pytest.mark.parametrize("longest", [0.1, 1.0, 3.0, 100.0, None])
+def test_clipping_is_torchs_for_each_run(network, longest):
+    rng = np.random.default_rng(0)
+    config = replace(ALGORITHM_1, clip=longest)
+    learner = learner_for(Trip, task_set("trip-train"), config, (0, 1, 2, 3), network=network)
+    alone = [[torch.zeros_like(x) for x in learner.network.networks[0].parameters()] for _ in range(4)]
+    for run, size in enumerate((0.0, 0.01, 0.1, 10.0)):
+        for x in alone[run]:
+            x.grad = size * torch.from_numpy(rng.standard_normal(x.shape)).float()
+    for index, leaf in enumerate(learner.network.trained):
+        run, index = divmod(index, len(alone[0]))
+        batched = torch.stack([member[index].grad for member in alone])
+        leaf.grad = batched if learner.network.batched else alone[run][index].grad.clone()
+    lengths = learner._clip()
+    for run, parameters in enumerate(alone):
+        expected = torch.nn.utils.clip_grad_norm_(parameters, float("inf") if longest is None else longest)
+        torch.testing.assert_close(lengths[run], expected)
+    groups = learner.network.gradients()
+    for run, parameters in enumerate(alone):
+        group, index = (groups[0], run) if learner.network.batched else (groups[run], 0)
+        for gradient, x in zip(group, parameters, strict=True):
+            torch.testing.assert_close(gradient[index], x.grad, rtol=1e-4, atol=1e-6)
+    assert lengths[0] == 0
+
+
+class Descent(UsfaAgent):
+    """An agent with an optimiser of its own."""
+
+    def optimizer(self, parameters, learning_rate):
+        return torch.optim.SGD(parameters, learning_rate, momentum=0.9, weight_decay=0.01)
+
+
+@pytest.mark.parametrize("network", [NETWORK, RECURRENT], ids=["batched runs", "one by one"])
+def test_own_optimisers_are_used_saved_and_keep_runs_apart(network):
+    def make(seeds):
+        return learner_for(Trip, task_set("trip-train"), ALGORITHM_1, seeds, f"{__name__}:Descent", network)
+
+    learner, alone = make((1, 3)), make((3,))
+    steps(learner, 7)
+    assert type(learner.optimizer) is torch.optim.SGD
+    state = saved(learner)
+    assert any(name.endswith("momentum_buffer") for name in state[0])
+    steps(learner, 7)
+    resumed = make((1, 3))
+    resumed.load_state(*state)
+    steps(resumed, 7)
+    assert_same(learner, resumed)
+    steps(alone, 14)
+    for name, x in alone.network.state.items():
+        torch.testing.assert_close(x[0], learner.network.state[name][1], rtol=0, atol=1e-5)
+
+
+# --- networks and samplers of the user's own ---
+
+
+@dataclass(frozen=True)
+class Corners(PolicySampler):
+    """Policies with entries of 0 and 1."""
+
+    share: float
+
+    def sample(self, w, n, rng):
+        return (rng.random((*w.shape[:-1], n, w.shape[-1])) < self.share).astype(np.float64)
+
+
+class Averaging(Trunk):
+    """Remembers the mean of what it saw, and draws a fixed projection of it."""
+
+    def __init__(self, sizes, config, features=6, batches_runs=False):
+        super().__init__()
+        self.features, self.seen, self.batches_runs = features, sizes.observation[0], batches_runs
+        self.register_buffer("projection", torch.randn(features, self.seen))
+        self.layer = nn.Linear(features, features)
+
+    def initial_state(self, batch):
+        return torch.zeros(batch, self.seen), torch.zeros(batch, 1)
+
+    def forward(self, inputs, core_state):
+        total, count = core_state
+        outputs = []
+        for observation, first in zip(inputs.observation, inputs.first, strict=True):
+            total, count = (torch.where(first[:, None], 0.0, x) for x in (total, count))
+            total, count = total + observation, count + 1
+            outputs.append(torch.relu(self.layer(linear(total / count, self.projection))))
+        return torch.stack(outputs), (total, count)
+
+
+@pytest.mark.parametrize("batches_runs", [False, True])
+def test_own_trunks_and_samplers_are_learned_with_and_resumed(batches_runs, monkeypatch):
+    network = replace(NETWORK, trunk_class=partial(Averaging, batches_runs=batches_runs))
+    config = replace(CONFIGS["long trajectories"], policies=Corners(0.3))
+
+    def make(seeds=(1, 3)):
+        return walk_learner(SavableWalk, config, seeds, network)
+
+    learner, alone = make(), make((3,))
+    assert learner.network.batched is batches_runs
+    found = collected(learner, monkeypatch)
+    steps(learner, 5)
+    assert all(set(z.flatten().tolist()) == {0.0, 1.0} for _, z in found)
+    state = saved(learner)
+    steps(learner, 5)
+    resumed = make()
+    resumed.load_state(*state)
+    steps(resumed, 5)
+    assert_same(learner, resumed)
+    steps(alone, 10)
+    for name, x in alone.network.state.items():
+        torch.testing.assert_close(x[0], learner.network.state[name][1], rtol=0, atol=1e-5)
+
+
+# --- target networks ---
 
 
 def test_a_target_network_is_renewed_every_few_updates():
     learner = trip_learner(replace(ALGORITHM_1, target_every=3))
-    expected = {name: x.detach().clone() for name, x in learner.parameters.items()}
+    expected = {name: x.detach().clone() for name, x in learner.network.state.items()}
     for updates in range(1, 8):
         learner.step()
         if updates in {3, 6}:
-            expected = {name: x.detach().clone() for name, x in learner.parameters.items()}
-        assert learner.older.keys() == expected.keys()
-        assert all(torch.equal(x, expected[name]) for name, x in learner.older.items())
+            expected = {name: x.detach().clone() for name, x in learner.network.state.items()}
+        assert learner.target.state.keys() == expected.keys()
+        assert all(torch.equal(x, expected[name]) for name, x in learner.target.state.items())
 
 
 def test_the_average_follows_every_update_and_is_what_is_kept():
-    learner = trip_learner(replace(ALGORITHM_1, average=0.25))
-    expected = {name: x.detach().clone() for name, x in learner.parameters.items()}
+    learner = trip_learner(replace(ALGORITHM_1, ema=0.25))
+    expected = {name: x.detach().clone() for name, x in learner.network.state.items()}
     for _ in range(5):
         learner.step()
-        expected = {name: 0.75 * x + 0.25 * learner.parameters[name].detach() for name, x in expected.items()}
-    assert learner.best_parameters is learner.older
+        expected = {name: 0.75 * x + 0.25 * learner.network.state[name].detach() for name, x in expected.items()}
+    assert learner.best is learner.target
     for name, x in expected.items():
-        torch.testing.assert_close(learner.best_parameters[name], x)
+        torch.testing.assert_close(learner.best.state[name], x)
     plain = trip_learner(ALGORITHM_1)
-    assert plain.best_parameters is plain.parameters
+    assert plain.best is plain.network
 
 
 def test_renewing_after_every_update_is_no_target_network():
     plain, renewed = trip_learner(ALGORITHM_1), trip_learner(replace(ALGORITHM_1, target_every=1))
     for learner in (plain, renewed):
         steps(learner, 15)
-    for name, x in plain.parameters.items():
-        torch.testing.assert_close(x, renewed.parameters[name])
+    for name, x in plain.network.state.items():
+        torch.testing.assert_close(x, renewed.network.state[name])
 
 
 def test_bf16_is_for_the_products_only():
@@ -434,7 +595,7 @@ def test_bf16_is_for_the_products_only():
     for precision, learner in learners.items():
         learner.precision = precision
         found[precision] = learner.step().loss
-        assert {x.dtype for x in learner.parameters.values()} == {torch.float32}
+        assert {x.dtype for x in learner.network.state.values()} == {torch.float32}
     assert not np.array_equal(found["fp32"], found["bf16"])
     np.testing.assert_allclose(found["fp32"], found["bf16"], rtol=0.05)
     tensors, values = saved(learners["bf16"])
@@ -448,10 +609,10 @@ def test_bf16_is_for_the_products_only():
 
 def gaps(learner, mdp, w):
     """Optimal return minus that of the greedy policy with C = {w}, [R, K]."""
-    z = np.broadcast_to(w[None, :, None], (len(learner.seeds), len(w), 1, w.shape[1])).copy()
-    parameters = {k: x.detach() for k, x in learner.parameters.items()}
-    scores = exact_scores(learner.agent, parameters, mdp, w, CandidateSet.believed(z), Gpi())
-    return optimal_return(mdp, torch.from_numpy(w)).numpy() - scores
+    runs = [learner.network.network(run) for run in range(len(learner.seeds))]
+    own = CandidateSet.believed(w[:, None])
+    scores = [exact_scores(learner.agent, network, mdp, w, own, Gpi()) for network in runs]
+    return optimal_return(mdp, torch.from_numpy(w)).numpy() - np.stack(scores)
 
 
 def finish(learner):
@@ -465,7 +626,7 @@ TRIP = LearnerConfig(
     policies_per_step=5,
     gamma=1.0,
     epsilon=0.5,
-    reuse=15,
+    replay_ratio=15,
     replay_capacity=2000,
     learning_rate=3e-3,
     budget=200,
@@ -493,10 +654,9 @@ def test_uvfa_learns_its_training_tasks(policies, count):
 def one_state_outputs(learner):
     """ψ(s,·,z) for the training tasks of a USFA, Q(s,·,w) of a UVFA: [R, z, A]."""
     z = torch.from_numpy(learner.training_tasks).float()[None]
-    runs = [{k: x[run].detach() for k, x in learner.parameters.items()} for run in range(len(learner.seeds))]
     start = learner.agent.at_start(torch.ones(1, 1))
-    found = [learner.agent.step(run, start, z)[0][0, ..., 0] for run in runs]
-    return torch.stack(found)
+    runs = [learner.network.network(run) for run in range(len(learner.seeds))]
+    return torch.stack([learner.agent.step(network, start, z)[0][0, ..., 0].detach() for network in runs])
 
 
 @pytest.mark.parametrize(

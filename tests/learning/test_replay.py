@@ -24,6 +24,7 @@ def numbered(number, batch=B, memory=1):
         action=torch.full((R, T, batch), number),
         phi=filled(T, batch, D),
         discount=filled(T, batch),
+        reward=filled(T, batch),
         w=filled(batch, D),
         core_state=tuple(filled(batch, 6) for _ in range(memory)),
     )

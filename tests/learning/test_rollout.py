@@ -1,12 +1,14 @@
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from fake_environments import Scripted
-from usfa.agents import Actor, AgentSpec
+from usfa.agents import Agent, AgentSpec
 from usfa.decisions import Situation
 from usfa.environments import EnvironmentBatch, ObservationSpec
 from usfa.learning.rollout import Rollout, epsilon_greedy
+from usfa.networks import Network, NetworkConfig, Runs
 from usfa.trajectory import is_seam
 
 GAMMA = 0.9
@@ -63,25 +65,47 @@ def test_a_run_explores_by_its_own_generator():
 # --- trajectories ---
 
 
-class Counter(Actor):
-    """Takes action (step of the episode + first entry of w) mod 3, and counts its steps in a memory."""
+class Scale(Network):
+    """A weight by which all values are multiplied."""
 
-    spec = AgentSpec(ObservationSpec((2,)), 3, 2)
-    batches_runs = True
-
-    def parameter_shapes(self):
-        return {"scale": ()}
+    def __init__(self, batches_runs):
+        super().__init__()
+        self.batches_runs = batches_runs
+        self.scale = nn.Parameter(torch.ones(()))
 
     def initial_state(self, batch):
         return (torch.zeros(batch, 1),)
 
-    def situation(self, parameters, present, w, candidates):
+    def forward(self, inputs, core_state, z):
+        raise AssertionError("situation() does everything")
+
+
+class Counter(Agent):
+    """Takes action (step of the episode + first entry of w) mod 3, and counts its steps in a memory."""
+
+    batches_runs = True
+
+    def __init__(self):
+        super().__init__(AgentSpec(ObservationSpec((2,)), 3, 2), NetworkConfig())
+
+    def build_network(self):
+        return Scale(self.batches_runs)
+
+    def situation(self, network, present, w, candidates):
         wanted = (present.observation[:, 1] + w[:, 0]) % 3
-        q = -(torch.arange(3) - wanted[:, None]).abs() * parameters["scale"]
+        q = -(torch.arange(3) - wanted[:, None]).abs() * network.scale
         memory = torch.where(present.first[:, None], 0.0, present.core_state[0]) + 1
         one = torch.ones_like(w[:, :1])  # [B, 1]: one policy and one feature, which is the value
         situation = Situation(q[:, None, :, None], one, one[:, None], present.legal, 0 * one, 0 * one)
         return situation, (memory,)
+
+    def loss(self, *arguments):
+        raise NotImplementedError
+
+
+def rollout_of(agent, envs, runs, length):
+    networks = Runs([agent.make_network() for _ in range(runs)])
+    return Rollout(agent, networks, EnvironmentBatch(envs, GAMMA, range(len(envs))), length)
 
 
 FIRST = [([1, 0], ""), ([0, 1], "terminated")]
@@ -91,17 +115,15 @@ SECOND = [([3, 0], ""), ([0, 3], "truncated")]
 def scripted_rollout(length=3):
     """R = 2 runs of B = 2 environments: one terminates every 2 steps, the other is cut off and needs a seam."""
     envs = [Scripted([FIRST]), Scripted([SECOND]), Scripted([SECOND]), Scripted([FIRST, SECOND])]
-    batch = EnvironmentBatch(envs, GAMMA, range(4))
-    return Rollout(Counter(), batch, 2, length), envs
+    return rollout_of(Counter(), envs, 2, length), envs
 
 
 W = torch.tensor([[[0.0, 1], [1, 1]], [[2, 1], [0, 0]]])  # [R, B, D]
-PARAMETERS = {"scale": torch.ones(2)}
 
 
 def collect(rollout, epsilon=0.0):
     """Everything copied, because the buffers are reused."""
-    found = rollout.collect(PARAMETERS, W, W[:, :, None], epsilon, rngs(0, 1))
+    found = rollout.collect(W, W[:, :, None], epsilon, rngs(0, 1))
     copied = [x.clone() for x in found.trajectory[:-1]]
     core = tuple(x.clone() for x in found.trajectory.core_state)
     return found._replace(trajectory=type(found.trajectory)(*copied, core_state=core))
@@ -152,12 +174,12 @@ def test_agents_are_told_what_they_did_before():
     class Attentive(Counter):
         batches_runs = False
 
-        def situation(self, parameters, present, w, candidates):
+        def situation(self, network, present, w, candidates):
             told.append(present.previous_action.tolist())
-            return super().situation(parameters, present, w, candidates)
+            return super().situation(network, present, w, candidates)
 
     envs = [Scripted([FIRST]), Scripted([SECOND]), Scripted([SECOND]), Scripted([FIRST, SECOND])]
-    rollout = Rollout(Attentive(), EnvironmentBatch(envs, GAMMA, range(4)), 2, 3)
+    rollout = rollout_of(Attentive(), envs, 2, 3)
     trajectories = [collect(rollout, epsilon=0.5).trajectory for _ in range(2)]
     taken = torch.cat([trajectory.action for trajectory in trajectories], dim=1)  # [R, 2 T, B]
     assert told[:2] == [[0, 0], [0, 0]]
@@ -199,9 +221,9 @@ def test_training_acts_by_eq_3_over_policies_that_are_believed():
     class Asked(Counter):
         batches_runs = False
 
-        def situation(self, parameters, present, w, candidates):
+        def situation(self, network, present, w, candidates):
             asked.append(candidates)
-            situation, memory = super().situation(parameters, present, w, candidates)
+            situation, memory = super().situation(network, present, w, candidates)
             # Two policies: the first one's own action is 0, and the second promises most for action 2.
             psi = torch.tensor([[[0.5], [0.0], [0.4]], [[0.9], [0.3], [1.0]]]).expand(len(w), -1, -1, -1)
             z = torch.tensor([[1.0], [-1.0]]).expand(len(w), -1, -1)
@@ -209,14 +231,28 @@ def test_training_acts_by_eq_3_over_policies_that_are_believed():
             return Situation(psi, situation.w, z, present.legal, none[:, :1], none), memory
 
     envs = [Scripted([FIRST]), Scripted([SECOND])]
-    rollout = Rollout(Asked(), EnvironmentBatch(envs, GAMMA, range(2)), 1, 1)
+    rollout = rollout_of(Asked(), envs, 1, 1)
     z = torch.arange(8.0).reshape(1, 2, 2, 2)
-    found = rollout.collect({"scale": torch.ones(1)}, W[:1], z, 0.0, rngs(0))
+    found = rollout.collect(W[:1], z, 0.0, rngs(0))
     assert found.trajectory.action.flatten().tolist() == [2, 2]
     (candidates,) = asked
     assert torch.equal(candidates.z, z[0])
     assert candidates.step_error.tolist() == [[0, 0], [0, 0]]
     assert candidates.optimism.tolist() == [[0, 0], [0, 0]]
+
+
+@pytest.mark.parametrize("batched", [True, False])
+def test_actions_are_those_of_the_present_weights(batched, monkeypatch):
+    """Each run by its own, also after they were changed in place."""
+    monkeypatch.setattr(Counter, "batches_runs", batched)
+    agent, envs = Counter(), [Scripted([FIRST]) for _ in range(2)]
+    networks = Runs([agent.make_network() for _ in range(2)])
+    rollout = Rollout(agent, networks, EnvironmentBatch(envs, GAMMA, range(2)), 1)
+    w = torch.tensor([[[0.0, 1]], [[0.0, 1]]])
+    for scale, expected in (([1.0, -1.0], [0, 2]), ([-1.0, 1.0], [0, 1])):
+        networks.state["scale"].copy_(torch.tensor(scale))
+        found = rollout.collect(w, w[:, :, None], 0.0, rngs(0, 1))
+        assert found.trajectory.action.flatten().tolist() == expected
 
 
 def test_no_episode_no_sums():
@@ -235,3 +271,21 @@ def test_length_one_is_the_same_walk_in_slices():
     for name in ("action", "phi", "discount"):
         assert torch.equal(getattr(whole, name), torch.cat([getattr(piece, name) for piece in pieces], dim=1))
     assert torch.equal(whole.observation[:, 1:], torch.cat([piece.observation[:, 1:] for piece in pieces], dim=1))
+
+
+class Paid(Scripted):
+    """Also has a scalar reward of its own, ten times its first feature."""
+
+    def step(self, action):
+        observation, phi, terminated, truncated, info = super().step(action)
+        return observation, phi, terminated, truncated, {**info, "scalar_reward": 10 * phi[0]}
+
+
+def test_scalar_rewards_travel_where_environments_have_them():
+    envs = [Paid([FIRST]), Scripted([SECOND]), Scripted([SECOND]), Paid([SECOND])]
+    reward = collect(rollout_of(Counter(), envs, 2, 3)).trajectory.reward
+    assert reward[0, :, 0].tolist() == [10, 0, 10]
+    assert reward[1, :, 0].isnan().all()
+    assert reward[0, :, 1].isnan().all()
+    assert reward[1, :2, 1].tolist() == [30, 0]
+    assert reward[1, 2, 1].isnan()  # a seam

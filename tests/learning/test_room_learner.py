@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from usfa.agents import AgentSpec, make_agent
+from usfa.agents import AGENTS, AgentSpec
 from usfa.environments import ObservationSpec, source
 from usfa.errors import InputError
 from usfa.learning import Learner, LearnerConfig
@@ -31,13 +31,13 @@ CONFIG = LearnerConfig(
 )
 CONFIGS = {
     "fresh trajectories": CONFIG,
-    "past ones too": replace(CONFIG, reuse=1, replay_capacity=3),
+    "past ones too": replace(CONFIG, replay_ratio=1, replay_capacity=3),
     "target network": replace(CONFIG, target_every=5),
 }
 
 
 def room_learner(config=CONFIG, seeds=(0, 1), kind="usfa"):
-    return Learner(make_agent(kind, SPEC, NETWORK), config, ROOM, np.eye(2), seeds)
+    return Learner(AGENTS.make(kind, SPEC, NETWORK), config, ROOM, np.eye(2), seeds)
 
 
 def steps(learner, count):
@@ -56,9 +56,9 @@ def test_a_run_does_not_depend_on_its_neighbours(kind):
         assert alone.frames[0] == together.frames[index]
         for one, both in zip(found, updates, strict=True):
             assert one.loss[0] == pytest.approx(both.loss[index], rel=1e-4)
-        for name, x in alone.parameters.items():
-            torch.testing.assert_close(x[0], together.parameters[name][index], rtol=0, atol=1e-5)
-    assert any(not torch.allclose(x[0], x[1]) for x in together.parameters.values())
+        for name, x in alone.network.state.items():
+            torch.testing.assert_close(x[0], together.network.state[name][index], rtol=0, atol=1e-5)
+    assert any(not torch.allclose(x[0], x[1]) for x in together.network.state.values())
 
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
@@ -70,8 +70,8 @@ def test_a_resumed_run_goes_on_to_the_bit(config, kind, seeds):
     steps(learner, 3)
     tensors, values = learner.state()
     tensors, values = {name: x.clone() for name, x in tensors.items()}, json.loads(json.dumps(values))
-    assert learner.rollout.core_state[0].abs().max() > 0
-    assert not learner.rollout.batch.first.any()
+    assert learner.acting.rollout.core_state[0].abs().max() > 0
+    assert not learner.acting.rollout.batch.first.any()
     expected = steps(learner, 4)
     resumed = room_learner(config, seeds, kind)
     resumed.load_state(tensors, values)
@@ -81,8 +81,8 @@ def test_a_resumed_run_goes_on_to_the_bit(config, kind, seeds):
     for one, two in zip(expected, found, strict=True):
         for name in ("loss", "gradient", "episode_phi", "episode_environment"):
             assert np.array_equal(getattr(one, name), getattr(two, name))
-    for name, x in learner.parameters.items():
-        assert torch.equal(x, resumed.parameters[name]), name
+    for name, x in learner.network.state.items():
+        assert torch.equal(x, resumed.network.state[name]), name
 
 
 def test_what_is_resumed_depends_on_the_memory_and_the_last_action():
@@ -92,7 +92,7 @@ def test_what_is_resumed_depends_on_the_memory_and_the_last_action():
     tensors, values = learner.state()
     tensors = {name: x.clone() for name, x in tensors.items()}
     expected = steps(learner, 1)[0].loss
-    for name in ("rollout/last_action", "rollout/core_state.0", "rollout/core_state.1"):
+    for name in ("acting/last_action", "acting/core_state.0", "acting/core_state.1"):
         other = room_learner(replace(CONFIG, epsilon=0.0))
         other.load_state({**tensors, name: torch.zeros_like(tensors[name])}, values)
         assert not np.array_equal(steps(other, 1)[0].loss, expected), name
@@ -107,6 +107,6 @@ def test_seams_are_no_frames():
 
 
 def test_past_images_take_their_room():
-    learner = room_learner(replace(CONFIG, reuse=1, replay_capacity=10_000_000))
+    learner = room_learner(replace(CONFIG, replay_ratio=1, replay_capacity=10_000_000))
     with pytest.raises(InputError, match=r"^replay_capacity is 10000000 trajectories, which take \d+ GiB; expected at"):
         learner.step()

@@ -4,8 +4,8 @@ import torch
 from torch import nn
 
 from usfa.errors import InputError
-from usfa.networks import MNIH_2015, NetworkConfig, UniversalNetwork, initial_parameters
-from usfa.networks.images import Convolutions
+from usfa.networks import MNIH_2015, NetworkConfig, Sizes, UniversalNetwork
+from usfa.networks.layers import Convolutions
 from usfa.trajectory import Inputs
 
 LAYERS = {
@@ -20,13 +20,20 @@ def drawn_images(rng, *shape):
     return torch.from_numpy(rng.integers(256, size=shape, dtype=np.uint8))
 
 
-def literal(layers, shape, parameters):
+def seeded(make, *arguments):
+    """A module with the same random weights every time, and without gradients."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return make(*arguments).requires_grad_(False)
+
+
+def literal(layers, shape, weights):
     """The same weights in modules of PyTorch, one after the other."""
     modules, channels = [], shape[-1]
     for number, (outputs, kernel, stride) in enumerate(layers):
         layer = nn.Conv2d(channels, outputs, kernel, stride).requires_grad_(False)
-        layer.weight.copy_(parameters[f"convolutions.{number}.weight"])
-        layer.bias.copy_(parameters[f"convolutions.{number}.bias"])
+        layer.weight.copy_(weights[f"{number}.weight"])
+        layer.bias.copy_(weights[f"{number}.bias"])
         modules += [layer, nn.ReLU()]
         channels = outputs
     return nn.Sequential(*modules, nn.Flatten())
@@ -35,12 +42,11 @@ def literal(layers, shape, parameters):
 @pytest.mark.parametrize(("layers", "shape"), LAYERS.values(), ids=LAYERS)
 def test_convolutions_are_torchs_on_pixels_around_0(layers, shape):
     rng = np.random.default_rng(0)
-    convolutions = Convolutions(layers, shape)
-    parameters = initial_parameters(iter(convolutions.layers), torch.Generator().manual_seed(0))
+    convolutions = seeded(Convolutions, layers, shape)
     image = drawn_images(rng, 2, 3, *shape)
-    found = convolutions(parameters, image)
+    found = convolutions(image)
     pixels = image.reshape(6, *shape).permute(0, 3, 1, 2).float() / 255 - 0.5
-    expected = literal(layers, shape, parameters)(pixels)
+    expected = literal(layers, shape, convolutions.state_dict())(pixels)
     assert found.shape == (2, 3, convolutions.features)
     torch.testing.assert_close(found, expected.reshape(2, 3, -1), rtol=1e-4, atol=1e-5)
     assert expected.std() > 0.01
@@ -49,12 +55,11 @@ def test_convolutions_are_torchs_on_pixels_around_0(layers, shape):
 def test_an_image_does_not_depend_on_its_neighbours():
     rng = np.random.default_rng(0)
     layers, shape = LAYERS["two layers"]
-    convolutions = Convolutions(layers, shape)
-    parameters = initial_parameters(iter(convolutions.layers), torch.Generator().manual_seed(0))
+    convolutions = seeded(Convolutions, layers, shape)
     images = drawn_images(rng, 4, 2, *shape)
-    together = convolutions(parameters, images)
+    together = convolutions(images)
     for t, b in np.ndindex(4, 2):
-        alone = convolutions(parameters, images[t, b][None])
+        alone = convolutions(images[t, b][None])
         torch.testing.assert_close(together[t, b], alone[0])
 
 
@@ -81,21 +86,22 @@ def test_the_trunk_sees_the_convolved_image(normalise):
     """Normalised or not: the same as a network of vectors that is given the features."""
     rng = np.random.default_rng(0)
     config = NetworkConfig(CONVOLUTIONS, trunk=(8,), embedding=(4,), head=(5,), normalise=normalise)
-    network = UniversalNetwork(config, SHAPE, D, (A, D))
-    parameters = initial_parameters(network.layers(), torch.Generator().manual_seed(0))
+    network = seeded(UniversalNetwork, Sizes(SHAPE, A, D, D), config)
+    weights = network.state_dict()
     if normalise:
         for part in ("weight", "bias"):
-            norm = parameters[f"image_norm.{part}"]
+            norm = weights[f"trunk.image_norm.{part}"]
             norm += torch.from_numpy(rng.standard_normal(norm.shape)).float() / 2
     image, z = drawn_images(rng, 2, 3, *SHAPE), torch.from_numpy(rng.standard_normal((3, 4, D))).float()
     flags = torch.zeros(2, 3, dtype=torch.bool)
-    found, memory = network(parameters, Inputs(image, flags.long(), flags), (), z)
-    x = network.convolutions(parameters, image)
+    found, memory = network(Inputs(image, flags.long(), flags), (), z)
+    x = network.trunk.convolutions(image)
     if normalise:
         centred = x - x.mean(dim=-1, keepdim=True)
         x = centred / (centred.square().mean(dim=-1, keepdim=True) + 1e-5).sqrt()
-        x = x * parameters["image_norm.weight"] + parameters["image_norm.bias"]
-    vectors = UniversalNetwork(config, (x.shape[-1],), D, (A, D))
-    expected, _ = vectors(parameters, Inputs(x, flags.long(), flags), (), z)
+        x = x * weights["trunk.image_norm.weight"] + weights["trunk.image_norm.bias"]
+    vectors = UniversalNetwork(Sizes((x.shape[-1],), A, D, D), config).requires_grad_(False)
+    vectors.load_state_dict({name: weights[name] for name in vectors.state_dict()})
+    expected, _ = vectors(Inputs(x, flags.long(), flags), (), z)
     assert memory == ()
     torch.testing.assert_close(found, expected)

@@ -7,9 +7,8 @@ from torch import nn
 from torch.func import functional_call
 
 from random_mdps import generators
-from usfa.networks import NetworkConfig, UniversalNetwork, initial_parameters
-from usfa.networks.images import Convolutions
-from usfa.networks.memory import Memory
+from usfa.networks import NetworkConfig, Sizes, UniversalNetwork
+from usfa.networks.layers import Memory
 from usfa.trajectory import Inputs
 
 B, SEEN, H = 3, 4, 5
@@ -24,28 +23,27 @@ def drawn_flags(rng, share, *shape):
 
 
 def drawn_memory(rng):
-    """An LSTM with its parameters, and a memory to begin with."""
+    """An LSTM, and a memory to begin with."""
     memory = Memory(SEEN, H)
-    shapes = memory.input.shapes() | memory.recurrent.shapes()
-    parameters = {name: 2 * drawn(rng, *shape) for name, shape in shapes.items()}
-    return memory, parameters, (drawn(rng, B, H), drawn(rng, B, H))
+    memory.load_state_dict({name: 2 * drawn(rng, *x.shape) for name, x in memory.state_dict().items()})
+    return memory, (drawn(rng, B, H), drawn(rng, B, H))
 
 
-def cell_of(parameters):
+def cell_of(memory):
     """PyTorch's own cell; it has a second bias, which adds nothing here."""
     cell = nn.LSTMCell(SEEN, H)
     own = {
-        "weight_ih": parameters["memory.input.weight"],
-        "weight_hh": parameters["memory.recurrent.weight"],
-        "bias_ih": parameters["memory.input.bias"],
+        "weight_ih": memory.input.weight,
+        "weight_hh": memory.recurrent.weight,
+        "bias_ih": memory.input.bias,
         "bias_hh": torch.zeros(4 * H),
     }
     return lambda x, state: functional_call(cell, own, (x, state))
 
 
-def slow_unroll(parameters, x, first, core_state):
+def slow_unroll(memory, x, first, core_state):
     """One environment after the other, one step after the other, from zero where an episode starts."""
-    cell = cell_of(parameters)
+    cell = cell_of(memory)
     outputs, last = [], []
     for b in range(x.shape[1]):
         h, c = core_state[0][b], core_state[1][b]
@@ -66,10 +64,10 @@ CASES = given(generators, st.sampled_from([1, 2, 3, 8]), st.sampled_from([0.0, 0
 
 @CASES
 def test_memory_is_a_loop_of_cells_that_starts_anew_with_episodes(rng, steps, share):
-    memory, parameters, core_state = drawn_memory(rng)
+    memory, core_state = drawn_memory(rng)
     x, first = drawn(rng, steps, B, SEEN), drawn_flags(rng, share, steps, B)
-    output, last = memory(parameters, x, first, core_state)
-    expected, expected_last = slow_unroll(parameters, x, first, core_state)
+    output, last = memory(x, first, core_state)
+    expected, expected_last = slow_unroll(memory, x, first, core_state)
     torch.testing.assert_close(output, expected)
     torch.testing.assert_close(last, expected_last)
 
@@ -77,17 +75,17 @@ def test_memory_is_a_loop_of_cells_that_starts_anew_with_episodes(rng, steps, sh
 @CASES
 def test_gradients_are_those_of_the_loop(rng, steps, share):
     """Through time, and not across the start of an episode."""
-    memory, parameters, core_state = drawn_memory(rng)
+    memory, core_state = drawn_memory(rng)
     x, first = drawn(rng, steps, B, SEEN), drawn_flags(rng, share, steps, B)
     weights = drawn(rng, steps, B, H)
-    leaves = [*parameters.values(), *core_state, x]
-    for leaf in leaves:
+    leaves = [*memory.parameters(), *core_state, x]
+    for leaf in (*core_state, x):
         leaf.requires_grad_()
     found, expected = (
         torch.autograd.grad((output * weights).sum() + last[1].sum(), leaves, materialize_grads=True)
         for output, last in (
-            memory(parameters, x, first, core_state),
-            slow_unroll(parameters, x, first, core_state),
+            memory(x, first, core_state),
+            slow_unroll(memory, x, first, core_state),
         )
     )
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
@@ -95,12 +93,12 @@ def test_gradients_are_those_of_the_loop(rng, steps, share):
 
 @CASES
 def test_two_halves_are_the_whole(rng, steps, share):
-    memory, parameters, core_state = drawn_memory(rng)
+    memory, core_state = drawn_memory(rng)
     x, first = drawn(rng, steps + 1, B, SEEN), drawn_flags(rng, share, steps + 1, B)
-    whole, last = memory(parameters, x, first, core_state)
+    whole, last = memory(x, first, core_state)
     cut = int(rng.integers(1, steps + 1))
-    one, between = memory(parameters, x[:cut], first[:cut], core_state)
-    two, end = memory(parameters, x[cut:], first[cut:], between)
+    one, between = memory(x[:cut], first[:cut], core_state)
+    two, end = memory(x[cut:], first[cut:], between)
     torch.testing.assert_close(torch.cat([one, two]), whole)
     torch.testing.assert_close(end, last)
 
@@ -127,11 +125,13 @@ T = 7
 
 
 def case(config, shape, seed):
-    """A recurrent network with parameters, T steps of inputs, a memory to begin with, and policies."""
+    """A recurrent network, T steps of inputs, a memory to begin with, and policies."""
     rng = np.random.default_rng(seed)
-    network = UniversalNetwork(config, shape, D, (A, D))
-    parameters = initial_parameters(network.layers(), torch.Generator().manual_seed(seed))
-    parameters = {name: 2 * x for name, x in parameters.items()}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = UniversalNetwork(Sizes(shape, A, D, D), config).requires_grad_(False)
+    for x in network.parameters():
+        x *= 2
     seen = torch.from_numpy(rng.integers(256, size=(T, B, *shape), dtype=np.uint8))
     inputs = Inputs(
         seen if len(shape) == 3 else seen / 128 - 1,
@@ -139,7 +139,7 @@ def case(config, shape, seed):
         drawn_flags(rng, 0.3, T, B),
     )
     core_state = (drawn(rng, B, H), drawn(rng, B, H))
-    return network, parameters, inputs, core_state, drawn(rng, B, N, D)
+    return network, inputs, core_state, drawn(rng, B, N, D)
 
 
 def at(inputs, steps):
@@ -149,10 +149,10 @@ def at(inputs, steps):
 @NETWORKS
 @pytest.mark.parametrize("seed", range(3))
 def test_an_unroll_is_as_many_single_steps(config, shape, seed):
-    network, parameters, inputs, core_state, z = case(config, shape, seed)
-    psi, last = network(parameters, inputs, core_state, z)
+    network, inputs, core_state, z = case(config, shape, seed)
+    psi, last = network(inputs, core_state, z)
     for t in range(T):
-        one, core_state = network(parameters, at(inputs, slice(t, t + 1)), core_state, z)
+        one, core_state = network(at(inputs, slice(t, t + 1)), core_state, z)
         torch.testing.assert_close(one[0], psi[t])
     torch.testing.assert_close(core_state, last)
 
@@ -161,12 +161,12 @@ def test_an_unroll_is_as_many_single_steps(config, shape, seed):
 @pytest.mark.parametrize("seed", range(3))
 def test_what_was_done_counts_until_the_episode_ends(config, shape, seed):
     """Another previous action changes its own step and those after it; none where it opens an episode."""
-    network, parameters, inputs, core_state, z = case(config, shape, seed)
-    psi, _ = network(parameters, inputs, core_state, z)
+    network, inputs, core_state, z = case(config, shape, seed)
+    psi, _ = network(inputs, core_state, z)
     for t, b in np.ndindex(T, B):
         other = inputs.previous_action.clone()
         other[t, b] = (other[t, b] + 1) % A
-        changed, _ = network(parameters, inputs._replace(previous_action=other), core_state, z)
+        changed, _ = network(inputs._replace(previous_action=other), core_state, z)
         expected = torch.zeros(T, B, dtype=torch.bool)
         for later in range(t, T):
             if inputs.first[later, b]:
@@ -178,12 +178,12 @@ def test_what_was_done_counts_until_the_episode_ends(config, shape, seed):
 
 @NETWORKS
 def test_memory_matters_until_the_episode_ends(config, shape):
-    network, parameters, inputs, core_state, z = case(config, shape, 0)
+    network, inputs, core_state, z = case(config, shape, 0)
     inputs = inputs._replace(first=torch.zeros(T, B, dtype=torch.bool))
     inputs.first[3, 1] = True
-    psi, _ = network(parameters, inputs, core_state, z)
+    psi, _ = network(inputs, core_state, z)
     forgotten = network.initial_state(B)
-    changed, _ = network(parameters, inputs, forgotten, z)
+    changed, _ = network(inputs, forgotten, z)
     differs = ((changed - psi).abs() > 1e-6).flatten(2).any(dim=2)
     assert differs[:3].all()
     assert differs.T.tolist()[1][3:] == [False] * (T - 3)
@@ -191,25 +191,17 @@ def test_memory_matters_until_the_episode_ends(config, shape):
 
 
 @NETWORKS
-def test_networks_look_once_whatever_the_number_of_policies(monkeypatch, config, shape):
-    network, parameters, inputs, core_state, z = case(config, shape, 0)
-    looks = []
-    for part in (Memory, Convolutions):
-        monkeypatch.setattr(part, "__call__", counted(part.__call__, looks))
+def test_networks_look_once_whatever_the_number_of_policies(config, shape):
+    network, inputs, core_state, z = case(config, shape, 0)
+    parts, looks = [network.trunk.memory, network.trunk.convolutions], []
+    for part in filter(None, parts):
+        part.register_forward_pre_hook(lambda _, arguments: looks.append(tuple(arguments[0].shape[:2])))
     for policies in (1, 30):
         looks.clear()
-        network(parameters, inputs, core_state, z[:, :1].expand(B, policies, D))
-        assert looks == [(T, B)] * (1 if network.convolutions is None else 2)
-
-
-def counted(compute, looks):
-    def look(self, parameters, x, *others):
-        looks.append(tuple(x.shape[:2]))
-        return compute(self, parameters, x, *others)
-
-    return look
+        network(inputs, core_state, z[:, :1].expand(B, policies, D))
+        assert looks == [(T, B)] * (1 if network.trunk.convolutions is None else 2)
 
 
 def test_networks_without_memory_have_nothing_to_keep():
-    network = UniversalNetwork(NetworkConfig(), (SEEN,), D, (A, D))
+    network = UniversalNetwork(Sizes((SEEN,), A, D, D), NetworkConfig())
     assert network.initial_state(B) == ()

@@ -181,7 +181,7 @@ def test_resume_of_a_finished_experiment_does_nothing(request, monkeypatch, name
 
 
 def test_a_finished_experiment_is_refused_and_other_numbers_do_not_resume(one_state):
-    with pytest.raises(InputError, match=r"already holds a run; go on with --resume"):
+    with pytest.raises(InputError, match=r"already holds a run; continue it with --resume"):
         reproduce_one_state(ONE_STATE, one_state.path)
     with pytest.raises(InputError, match=r"another configuration \(different: episodes was \d+, now \d+\)"):
         reproduce_one_state(OneStateExperiment(seeds=(0, 1), episodes=31), one_state.path, "resume")

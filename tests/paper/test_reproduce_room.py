@@ -11,7 +11,7 @@ import pytest
 from usfa.errors import InputError, Interrupted
 from usfa.evaluation import read_scores
 from usfa.networks import NetworkConfig
-from usfa.paper.plan import Job, RunsFailed, run_jobs
+from usfa.paper.experiment import Job, RunsFailed, run_jobs
 from usfa.paper.room import RoomExperiment, reproduce_room
 from usfa.runs import RunDirectory, preset
 
@@ -109,7 +109,7 @@ def test_a_stopped_plan_has_saved_its_runs(tmp_path, number):
         signal.raise_signal(number)
 
     threading.Thread(target=stop, daemon=True).start()
-    with pytest.raises(Interrupted, match=r"^Stopped, all runs are saved; the same command with --resume goes on\.$"):
+    with pytest.raises(Interrupted, match=r"^Stopped\. All runs are saved; repeat the command with --resume"):
         run_jobs(jobs, 1)
     saved = begun.load_checkpoint()[1]["learner"]["updates"]
     assert saved % 100 or saved > 100  # not only what the first checkpoint had

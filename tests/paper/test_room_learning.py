@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from small_room import LEARNER, NETWORK, ROOM, SPEC, collected
-from usfa.agents import make_agent
+from usfa.agents import AGENTS
 from usfa.learning import Learner
 
 
@@ -28,7 +28,7 @@ def test_agents_learn_to_collect_what_their_task_wants(kind, network, config):
     Seen with seeds 0 to 3, at random 0.5 and 0.5: USFA 3.7 to 7.1 wanted and 2.2 to 4.9 more than others; UVFA 5.3 to
     6.8 and 1.5 to 2.0 more.
     """
-    learner = Learner(make_agent(kind, SPEC, network), config, ROOM, np.eye(2), (0,))
+    learner = Learner(AGENTS.make(kind, SPEC, network), config, ROOM, np.eye(2), (0,))
     random, _ = collected(learner, epsilon=1.0)
     untrained, others = collected(learner, epsilon=0.05)
     assert untrained < 2

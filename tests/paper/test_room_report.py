@@ -7,12 +7,11 @@ import pandas as pd
 import pytest
 
 import room_tables
-from usfa.environments.room.scale import as_a_whole, measured
+from usfa.environments.room.yardstick import as_a_whole, measured
 from usfa.evaluation import write_table
 from usfa.figures.room import BROAD, LARGE, USFA, all_figures
 from usfa.paper.room_claims import room_claims
-from usfa.paper.room_report import room_report, settings_of
-from usfa.paper.room_tables import final_table, has_rows_for, summary_of
+from usfa.paper.room_report import final_table, has_rows_for, room_report, settings_of, summary_of
 from usfa.runs import preset
 
 YARDSTICK = room_tables.yardstick()

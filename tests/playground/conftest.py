@@ -1,35 +1,35 @@
 import pytest
-from playground_fakes import Running, Visitor, save_room_agent
+from playground_fakes import Client, Running, save_room_agent
 
-from usfa.playground import Limits, Repertoire
+from usfa.playground import Catalogue, Limits
 
 
 @pytest.fixture(scope="session")
 def agent_paths(tmp_path_factory):
-    """Directories of a USFA and a UVFA for the room, as untrained as can be."""
+    """Directories of a USFA and a UVFA for the room, with random weights."""
     folder = tmp_path_factory.mktemp("agents")
     return [save_room_agent(folder / name, kind) for name, kind in (("small", "usfa"), ("small-uvfa", "uvfa"))]
 
 
 @pytest.fixture(scope="session")
-def repertoire(agent_paths):
-    return Repertoire([*agent_paths, "trip"])
+def catalogue(agent_paths):
+    return Catalogue([*agent_paths, "trip"])
 
 
 @pytest.fixture
-def visitor(repertoire):
-    visitor = Visitor(repertoire)
-    yield visitor
-    visitor.close()
+def client(catalogue):
+    client = Client(catalogue)
+    yield client
+    client.close()
 
 
 @pytest.fixture
-def serve(repertoire):
+def serve(catalogue):
     """Start servers; they end with the test."""
     running = []
 
-    def start(door=None, limits=None, port=0):
-        running.append(Running(repertoire, door, limits, port))
+    def start(access=None, limits=None, port=0):
+        running.append(Running(catalogue, access, limits, port))
         return running[-1]
 
     yield start

@@ -1,18 +1,16 @@
-"""Visitors without a browser, agents without training, and a server in a thread."""
+"""A client without a browser, agents without training, and a server in a thread."""
 
 import json
 import threading
 import time
 
-import torch
-
-from usfa.agents import AgentFile, AgentSpec, make_agent, save_agent
+from usfa.agents import AGENTS, AgentFile, AgentSpec, save_agent
 from usfa.environments import ObservationSpec
 from usfa.networks import NetworkConfig
 from usfa.playground import Address, make_app
-from usfa.playground.director import Director
 from usfa.playground.protocol import encode
-from usfa.playground.security import Door
+from usfa.playground.scheduler import Scheduler
+from usfa.playground.security import Access
 from usfa.playground.server import make_server, url_of
 
 SMALL = NetworkConfig(convolutions=((4, 6, 4), (4, 3, 2)), memory=8, trunk=(8,), embedding=(4,), head=(8,))
@@ -21,8 +19,8 @@ SMALL = NetworkConfig(convolutions=((4, 6, 4), (4, 3, 2)), memory=8, trunk=(8,),
 def save_room_agent(directory, kind="usfa", seed=0, **arguments):
     """An agent for a room of few pixels, with random weights."""
     spec = AgentSpec(ObservationSpec((24, 24, 3)), 8, 4)
-    actor = make_agent(kind, spec, SMALL)
-    weights = actor.initial_parameters(torch.Generator().manual_seed(seed))
+    actor = AGENTS.make(kind, spec, SMALL)
+    weights = actor.make_network(seed).state_dict()
     file = AgentFile(
         kind=kind,
         spec=spec,
@@ -39,45 +37,45 @@ def save_room_agent(directory, kind="usfa", seed=0, **arguments):
 
 
 def unpack(packed):
-    """A moment as the page sees it: the JSON, and the rest."""
+    """A frame as the page receives it: the JSON, and the rest."""
     length = int.from_bytes(packed[:4], "little")
     return json.loads(packed[4 : 4 + length]), packed[4 + length :]
 
 
-class Visitor:
-    """A mailbox that keeps everything, with a director whose time is told to it."""
+class Client:
+    """An outbox that keeps everything, with a scheduler whose time the test sets."""
 
-    def __init__(self, repertoire):
-        self.notes, self.moments = [], []
+    def __init__(self, catalogue):
+        self.messages, self.frames = [], []
         self.now = 0.0
-        self.director = Director(repertoire)
-        self.session = self.director.welcome(self)
+        self.scheduler = Scheduler(catalogue)
+        self.session = self.scheduler.connect(self)
         self._lock = threading.Lock()
 
-    def note(self, note):
+    def send(self, message):
         with self._lock:
-            self.notes.append(json.loads(encode(note)))
+            self.messages.append(json.loads(encode(message)))
 
-    def moment(self, packed, *, fleeting):
-        self.moments.append({**unpack(packed)[0], "fleeting": fleeting})
+    def show(self, packed, *, intermediate):
+        self.frames.append({**unpack(packed)[0], "intermediate": intermediate})
 
-    def say(self, message):
-        self.director.tell(self.session, message)
+    def post(self, message):
+        self.scheduler.handle(self.session, message)
         self.pass_time(0.0)
 
     def set_up(self, setup):
-        """Say it and wait until it is done; a failure is a note."""
-        before = len(self.notes)
-        self.director.tell(self.session, setup)
+        """Post a setup and wait for the reply, which may be an error."""
+        before = len(self.messages)
+        self.scheduler.handle(self.session, setup)
         deadline = time.monotonic() + 60
-        while len(self.notes) == before:
+        while len(self.messages) == before:
             assert time.monotonic() < deadline
             self.pass_time(0.0)
             time.sleep(0.005)
 
     def wait_for_oracle(self):
-        """It is made in the background, in seconds that have nothing to do with the visitor's own clock."""
-        oracles, rules = self.director._services.oracles, self.session.players[0].world.rules
+        """It is made in the background, independently of the time that the test sets."""
+        oracles, rules = self.scheduler._oracles, self.session.players[0].view.rules
         deadline = time.monotonic() + 120
         while oracles.get(rules) is None:
             assert time.monotonic() < deadline
@@ -85,38 +83,38 @@ class Visitor:
 
     def pass_time(self, seconds):
         self.now += seconds
-        self.director.turn(self.now)
+        self.scheduler.run_due(self.now)
 
     def decide(self, count=1):
-        """So many decisions of the first player's world."""
+        """Let the time of `count` decisions pass."""
         for _ in range(count):
             self.pass_time(self.session.clock.period)
 
     @property
     def last(self):
-        """The last moment that tells everything."""
-        return next(moment for moment in reversed(self.moments) if not moment["fleeting"])
+        """The last full frame."""
+        return next(frame for frame in reversed(self.frames) if not frame["intermediate"])
 
     @property
     def player(self):
         return self.last["players"][0]
 
-    def notes_of(self, kind):
-        return [note for note in self.notes if note["type"] == kind]
+    def messages_of(self, kind):
+        return [message for message in self.messages if message["type"] == kind]
 
     def close(self):
-        self.director.stop()
+        self.scheduler.stop()
 
 
 class Running:
     """A real server on a free port, in a thread."""
 
-    def __init__(self, repertoire, door=None, limits=None, port=0):
-        self.door = door or Door()
+    def __init__(self, catalogue, access=None, limits=None, port=0):
+        self.access = access or Access()
         self.listener = Address(port=port).bind()
         self.port = self.listener.getsockname()[1]
-        self.url = url_of(self.listener, Door())
-        self.server = make_server(make_app(repertoire, self.door, limits))
+        self.url = url_of(self.listener, Access())
+        self.server = make_server(make_app(catalogue, self.access, limits))
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.listener]}, daemon=True)
         self.thread.start()
         deadline = time.monotonic() + 30

@@ -24,7 +24,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-PATIENCE = 60_000  # milliseconds; a busy machine is slow
+TIMEOUT = 60_000  # milliseconds; a busy machine is slow
 WIDE, PHONE = (1280, 800), (390, 844)
 
 
@@ -37,25 +37,25 @@ def browser():
 
 
 @pytest.fixture(scope="module")
-def site(repertoire):
-    server = Running(repertoire, limits=Limits())
+def site(catalogue):
+    server = Running(catalogue, limits=Limits())
     yield server
     server.stop()
 
 
 @pytest.fixture
 def visit(browser, site):
-    """Open the page; complaints of the browser and requests to other servers fail the test."""
-    contexts, complaints = [], []
+    """Open the page; errors in the browser and requests to other servers fail the test."""
+    contexts, errors = [], []
 
     def open_page(size=WIDE, scheme="light", url=site.url):
         context = browser.new_context(viewport=dict(zip(("width", "height"), size, strict=True)), color_scheme=scheme)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(PATIENCE)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("console", lambda line: complaints.append(line.text) if line.type == "error" else None)
-        page.on("request", lambda request: request.url.startswith(url) or complaints.append(request.url))
+        page.set_default_timeout(TIMEOUT)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda line: errors.append(line.text) if line.type == "error" else None)
+        page.on("request", lambda request: request.url.startswith(url) or errors.append(request.url))
         page.goto(url)
         page.wait_for_selector("body[data-ready]")
         return page
@@ -63,7 +63,7 @@ def visit(browser, site):
     yield open_page
     for context in contexts:
         context.close()
-    unexpected = [text for text in complaints if "ERR_CONNECTION_REFUSED" not in text and "WebSocket" not in text]
+    unexpected = [text for text in errors if "ERR_CONNECTION_REFUSED" not in text and "WebSocket" not in text]
     assert unexpected == []
 
 
@@ -71,7 +71,7 @@ def expect(locator):
     return playwright.expect(locator)
 
 
-playwright.expect.set_options(timeout=PATIENCE)
+playwright.expect.set_options(timeout=TIMEOUT)
 
 
 def texts(page, selector):
@@ -80,7 +80,7 @@ def texts(page, selector):
 
 def pause(page):
     page.locator("#pause").click()
-    expect(page.locator("#pause")).to_have_text("Go on")
+    expect(page.locator("#pause")).to_have_text("Resume")
     page.wait_for_timeout(200)
 
 
@@ -115,7 +115,7 @@ def test_the_agent_is_shown_at_once_and_moves(visit):
     expect(page.locator("#legend li").first).to_contain_text("small")
 
 
-def test_dragging_a_slider_changes_the_task_and_the_thought(visit):
+def test_dragging_a_slider_changes_the_task_and_the_decision(visit):
     page = visit()
     pause(page)
     expect(page.locator(".q .number").first).not_to_be_empty()
@@ -189,9 +189,9 @@ def test_the_rule_can_be_chosen_and_what_it_does_is_shown(visit):
     expect(page.locator(".values .number")).not_to_have_text(before)
     page.locator(".rule").select_option("follow")
     expect(page.locator(".kind")).to_have_text("USFA, C = M, follow")
-    expect(page.locator(".does")).to_have_text(re.compile(r"^follows (1000|0100)$"))
+    expect(page.locator(".relation")).to_have_text(re.compile(r"^follows (1000|0100)$"))
     trusted = page.locator(".values .bar.chosen .label").text_content()
-    expect(page.locator(".does")).to_have_text(f"follows {trusted}")
+    expect(page.locator(".relation")).to_have_text(f"follows {trusted}")
     page.locator("#step").click()
     expect(page.locator(".share")).to_have_text("followed 100 %, improved 0 %")
 
@@ -204,9 +204,9 @@ def test_an_improving_step_says_on_which_policy(visit):
         page.evaluate("() => void delete document.body.dataset.latency")
         preset.click()
         page.wait_for_selector("body[data-latency]")
-        if page.locator(".does").get_attribute("data-improves") == "true":
+        if page.locator(".relation").get_attribute("data-improves") == "true":
             break
-    expect(page.locator(".does")).to_have_text(re.compile("^improves on (1000|0100)$"))
+    expect(page.locator(".relation")).to_have_text(re.compile("^improves on (1000|0100)$"))
 
 
 def test_one_click_compares_eq_3_with_cautious(visit):
@@ -221,7 +221,7 @@ def test_one_click_compares_eq_3_with_cautious(visit):
     expect(page.locator(".kind")).to_have_text(["USFA, C = M, Eq. 3", "USFA, C = M, cautious"])
     expect(page.locator("#legend li").first).to_contain_text("Eq. 3")
     expect(page.locator("#legend li").nth(1)).to_contain_text("cautious")
-    expect(page.locator(".does")).to_have_text([re.compile("1000|0100")] * 2)
+    expect(page.locator(".relation")).to_have_text([re.compile("1000|0100")] * 2)
     assert page.locator("#seed").input_value() == "7"
     page.locator(".rule").nth(1).select_option("follow")  # the legend goes along
     expect(page.locator("#legend li").nth(1)).to_contain_text("follow")
@@ -248,15 +248,15 @@ def test_two_agents_begin_in_the_same_layout(visit):
           return one === two && document.querySelectorAll(".q .bar.chosen").length === 2;
         }"""
     )
-    expect(page.locator(".unexplained").nth(1)).to_be_visible()
+    expect(page.locator(".no-psi").nth(1)).to_be_visible()
     page.locator("#agent-1").select_option("small")  # the same agent, with another candidate set
     expect(page.locator(".kind")).to_have_text(["USFA, C = M, cautious", "USFA, C = {w′}, cautious"])
     page.locator("#compare").click()
     expect(page.locator(".player")).to_have_count(1)
 
 
-def test_the_page_comes_back_after_the_server_was_gone(repertoire, visit):
-    server = Running(repertoire)
+def test_the_page_comes_back_after_the_server_was_gone(catalogue, visit):
+    server = Running(catalogue)
     page = visit(url=server.url)
     page.locator("#presets button", has_text="−1101").click()
     page.wait_for_selector("body[data-latency]")
@@ -265,7 +265,7 @@ def test_the_page_comes_back_after_the_server_was_gone(repertoire, visit):
     server.stop()
     expect(page.locator("#banner")).to_contain_text("Connection lost")
     expect(page.locator("#status")).to_have_text("Disconnected")
-    again = Running(repertoire, port=server.port)
+    again = Running(catalogue, port=server.port)
     try:
         expect(page.locator("#status")).to_have_text("Connected")
         expect(page.locator("#banner")).to_be_hidden()
@@ -286,7 +286,7 @@ def test_the_trip_is_a_graph_and_its_heat_map_sets_the_task(visit):
     page.locator("#heatmap-quantity").select_option("gap")
     page.locator("#heatmap-resolution").select_option("5")
     page.locator("#heatmap-start").click()
-    expect(page.locator("#heatmap-note")).to_contain_text("Done. Rule: cautious.")
+    expect(page.locator("#heatmap-status")).to_contain_text("Done. Rule: cautious.")
     canvas = page.locator("#heatmap-canvas")
     canvas.focus()
     for key in ("ArrowRight", "ArrowUp", "ArrowUp", "Enter"):
@@ -297,7 +297,7 @@ def test_the_trip_is_a_graph_and_its_heat_map_sets_the_task(visit):
     assert texts(page, "#sliders output") == ["−1.00", "+1.00"]
 
 
-def test_marks_move_the_sliders_and_show_what_is_unknown(visit):
+def test_ratings_move_the_sliders_and_show_what_is_unknown(visit):
     page = visit()
     choose_trip(page)
     page.locator("#presets button", has_text="01").first.click()
@@ -309,11 +309,11 @@ def test_marks_move_the_sliders_and_show_what_is_unknown(visit):
         if page.locator(".collected").text_content().strip("0"):
             break
     page.locator("#good").click()
-    expect(page.locator("#rated")).to_contain_text("1 rating.")
-    expect(page.locator("#rated")).to_contain_text("±")
-    expect(page.locator(".doubt").first).to_be_visible()
-    page.locator("#forget").click()
-    expect(page.locator(".doubt").first).to_be_hidden()
+    expect(page.locator("#estimate")).to_contain_text("1 rating.")
+    expect(page.locator("#estimate")).to_contain_text("±")
+    expect(page.locator(".uncertainty").first).to_be_visible()
+    page.locator("#clear-ratings").click()
+    expect(page.locator(".uncertainty").first).to_be_hidden()
 
 
 def test_everything_can_be_done_with_the_keyboard(visit):
@@ -327,7 +327,7 @@ def test_everything_can_be_done_with_the_keyboard(visit):
     expect(page.locator("#sliders output").first).to_have_text("+0.95")
     page.locator("body").click(position={"x": 5, "y": 500})
     page.keyboard.press("Space")
-    expect(page.locator("#pause")).to_have_text("Go on")
+    expect(page.locator("#pause")).to_have_text("Resume")
     page.keyboard.press("?")
     expect(page.locator("#help-dialog")).to_be_visible()
     page.keyboard.press("Escape")
@@ -347,7 +347,7 @@ def test_everything_has_a_name(visit):
     assert nameless == []
 
 
-PARTS = (".top", ".front", ".side", ".sliders", ".teach", ".transport", ".returns")
+PARTS = (".top", ".front", ".side", ".sliders", ".ratings", ".transport", ".returns")
 
 
 def overlap(one, other):

@@ -5,18 +5,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
 import usfa
-from usfa.agents import make_agent, save_agent
+from usfa.agents import AGENTS, save_agent
 from usfa.environments import make, trip_mdp
 from usfa.errors import InputError
 from usfa.evaluation import bound_table
 from usfa.networks import NetworkConfig
-from usfa.playground.heatmaps import HeatmapRequest, heatmap
-from usfa.playground.repertoire import quantities
-from usfa.playground.worker import HeatmapWorker
-from usfa.playground.worlds import make_world
+from usfa.playground.catalogue import make_view
+from usfa.playground.heatmap_worker import HeatmapWorker
+from usfa.playground.heatmaps import HeatmapRequest, heatmap, quantities
 
 
 def request_for(
@@ -81,11 +79,11 @@ def test_the_bound_is_the_sum_of_its_terms_and_holds():
     assert (bound_table(agent, trip_mdp(), request.tasks, z).gap.to_numpy() <= bound.ravel() + 1e-6).all()
 
 
-def test_scores_of_the_room_grow_while_one_watches(repertoire, agent_paths):
+def test_scores_of_the_room_grow_while_one_watches(catalogue, agent_paths):
     request = request_for(agent_paths[0], w=(0.0, 0.0, 0.5, -0.25), resolution=3)
     assert (request.tasks[:, 2:] == [0.5, -0.25]).all()
     progress = []
-    for partial in heatmap(request, repertoire["small"]):
+    for partial in heatmap(request, catalogue["small"]):
         assert partial.values.shape == (3, 3)
         progress.append(partial.progress)
         if len(progress) == 20:
@@ -95,13 +93,13 @@ def test_scores_of_the_room_grow_while_one_watches(repertoire, agent_paths):
 
 def test_an_agent_with_a_memory_is_tried_out_even_where_there_are_tables(tmp_path):
     plain, network = usfa.load("trip").file, NetworkConfig(memory=4, trunk=(8,), embedding=(8,), head=(8,))
-    actor = make_agent("usfa", plain.spec, network)
-    weights = actor.initial_parameters(torch.Generator().manual_seed(0))
+    actor = AGENTS.make("usfa", plain.spec, network)
+    weights = actor.make_network().state_dict()
     file = replace(plain, network=network, seeds=(0,))
     save_agent(tmp_path / "agent", file, {name: tensor[None] for name, tensor in weights.items()})
     agent = usfa.load(tmp_path / "agent")
-    with closing(make_world(agent)) as world:
-        assert quantities(agent, world).keys() == {"score", "distance"}
+    with closing(make_view(agent)) as view:
+        assert quantities(agent, view).keys() == {"score", "distance"}
     values = final(request_for(resolution=3), agent)
     assert values[0, 2] == pytest.approx(played(agent, make("trip"), [1.0, -1.0]))
 
@@ -128,49 +126,49 @@ def worker():
     worker.close()
 
 
-def told(notes, kind="heatmap", timeout=120):
-    note = notes.get(timeout=timeout)
-    assert type(note).__struct_config__.tag == kind, note
-    return note
+def received(messages, kind="heatmap", timeout=120):
+    message = messages.get(timeout=timeout)
+    assert type(message).__struct_config__.tag == kind, message
+    return message
 
 
 def test_maps_come_from_a_process_with_progress_and_can_be_stopped(worker, agent_paths):
-    notes, owner = queue.SimpleQueue(), object()
-    worker.submit(owner, request_for(), notes.put)
-    assert told(notes).says == "Waiting for the worker."
-    done = told(notes)
+    messages, owner = queue.SimpleQueue(), object()
+    worker.submit(owner, request_for(), messages.put)
+    assert received(messages).message == "Waiting for the worker."
+    done = received(messages)
     assert done.progress == 1
     assert done.values == final(request_for(), usfa.load("trip")).round(4).tolist()
     long = request_for(agent_paths[0], w=(0.0,) * 4, resolution=25)
-    worker.submit(owner, long, notes.put)
-    told(notes)
-    assert told(notes).progress < 1
-    worker.submit(owner, request_for(quantity="gap"), notes.put)  # in place of the long one
-    while (note := told(notes)).quantity != "gap" or note.progress < 1:
+    worker.submit(owner, long, messages.put)
+    received(messages)
+    assert received(messages).progress < 1
+    worker.submit(owner, request_for(quantity="gap"), messages.put)  # in place of the long one
+    while (message := received(messages)).quantity != "gap" or message.progress < 1:
         pass
 
 
 def test_a_process_that_dies_is_told_and_replaced(worker):
-    notes, owner = queue.SimpleQueue(), object()
-    worker.submit(owner, request_for(), notes.put)
-    while told(notes).progress < 1:
+    messages, owner = queue.SimpleQueue(), object()
+    worker.submit(owner, request_for(), messages.put)
+    while received(messages).progress < 1:
         pass
-    while worker._at_work is not None:
+    while worker._current is not None:
         time.sleep(0.01)
     worker._process.kill()
-    worker.submit(owner, request_for(), notes.put)
-    told(notes)
-    assert "died" in told(notes, "error").says
-    worker.submit(owner, request_for(), notes.put)
-    while told(notes).progress < 1:
+    worker.submit(owner, request_for(), messages.put)
+    received(messages)
+    assert "died" in received(messages, "error").message
+    worker.submit(owner, request_for(), messages.put)
+    while received(messages).progress < 1:
         pass
 
 
-def test_what_cannot_be_mapped_is_told(worker):
-    notes = queue.SimpleQueue()
-    worker.submit(object(), request_for(environment="no_such_module:Env-v0"), notes.put)
-    told(notes)
-    assert "no_such_module" in told(notes, "error").says
+def test_what_cannot_be_mapped_is_received(worker):
+    messages = queue.SimpleQueue()
+    worker.submit(object(), request_for(environment="no_such_module:Env-v0"), messages.put)
+    received(messages)
+    assert "no_such_module" in received(messages, "error").message
 
 
 @pytest.mark.parametrize("named", [{"environment": "no_such_module:Env-v0"}, {"phi": "os:system"}])

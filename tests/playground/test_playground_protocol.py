@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 from playground_fakes import unpack
 
 from usfa.errors import InputError
-from usfa.playground.frames import Moment, PlayerMoment, ThoughtMoment, pack, shrunk
+from usfa.playground.outbox import DecisionFrame, Frame, PlayerFrame, pack, shrunk
 from usfa.playground.protocol import (
     MESSAGE_BYTES,
-    ChooseCandidates,
-    ChooseRule,
-    Failure,
+    ErrorMessage,
     Ping,
+    SetCandidates,
+    SetRule,
     SetTask,
     Setup,
     decode,
@@ -21,11 +21,11 @@ from usfa.playground.protocol import (
 )
 
 
-def test_messages_are_told_apart_by_their_type():
+def test_messages_are_distinguished_by_their_type():
     assert decode('{"type": "ping", "id": 3}') == Ping(3)
     assert decode(b'{"type": "task", "w": [1, -0.5]}') == SetTask([1.0, -0.5])
-    assert decode('{"type": "candidates", "player": 1, "candidates": [[1, 0]]}') == ChooseCandidates(1, [[1.0, 0.0]])
-    assert decode('{"type": "rule", "player": 0, "rule": "gpi"}') == ChooseRule(0, "gpi")
+    assert decode('{"type": "candidates", "player": 1, "candidates": [[1, 0]]}') == SetCandidates(1, [[1.0, 0.0]])
+    assert decode('{"type": "rule", "player": 0, "rule": "gpi"}') == SetRule(0, "gpi")
     players = '[{"agent": "room"}, {"agent": "room", "candidates": "train", "rule": "follow"}]'
     setup = decode(f'{{"type": "setup", "players": {players}}}')
     assert isinstance(setup, Setup)
@@ -60,7 +60,7 @@ def test_messages_are_told_apart_by_their_type():
         '{"type": "reset", "seed": 0.5}',
         '{"type": "speed", "factor": 0}',
         '{"type": "speed", "factor": 1000}',
-        '{"type": "view", "size": 100000}',
+        '{"type": "picture", "size": 100000}',
         '{"type": "pause", "paused": "yes"}',
         '{"type": "candidates", "player": 2, "candidates": "task"}',
         '{"type": "candidates", "player": 0, "candidates": []}',
@@ -95,21 +95,21 @@ def test_nothing_but_a_sentence_comes_of_noise(raw):
 
 
 def test_notes_carry_their_type():
-    assert json.loads(encode(Failure("no"))) == {"type": "error", "says": "no"}
+    assert json.loads(encode(ErrorMessage("no"))) == {"type": "error", "message": "no"}
 
 
-# --- moments ---
+# --- frames ---
 
 
-def moment_of(*players):
-    return Moment(seed=3, task=[1.0, 0.0], players=list(players))
+def frame_of(*players):
+    return Frame(seed=3, task=[1.0, 0.0], players=list(players))
 
 
 def test_pictures_follow_the_json_and_are_named_by_their_place():
     large = np.zeros((200, 160, 3), np.uint8)
     small = np.random.default_rng(0).integers(256, size=(24, 24, 3)).astype(np.uint8)
-    told, rest = unpack(pack(moment_of(PlayerMoment(1), PlayerMoment(1), PlayerMoment(1)), [large, None, small]))
-    first, none, last = told["players"]
+    sent, rest = unpack(pack(frame_of(PlayerFrame(1), PlayerFrame(1), PlayerFrame(1)), [large, None, small]))
+    first, none, last = sent["players"]
     assert (first["picture"]["width"], first["picture"]["height"]) == (160, 200)
     assert first["picture"]["type"] == "image/jpeg"
     assert rest[:2] == b"\xff\xd8"
@@ -122,9 +122,9 @@ def test_pictures_follow_the_json_and_are_named_by_their_place():
 
 
 def test_illegal_actions_have_no_value():
-    thought = ThoughtMoment(0, [1.0, float("-inf")], 0, False, [1.0], None)
-    told, _ = unpack(pack(moment_of(PlayerMoment(0, thought=thought)), [None]))
-    assert told["players"][0]["thought"]["q"] == [1.0, None]
+    decision = DecisionFrame(0, [1.0, float("-inf")], 0, False, [1.0], None)
+    sent, _ = unpack(pack(frame_of(PlayerFrame(0, decision=decision)), [None]))
+    assert sent["players"][0]["decision"]["q"] == [1.0, None]
 
 
 def test_pictures_are_shrunk_and_never_enlarged():

@@ -1,4 +1,4 @@
-"""A real server on a real port: who gets in, what they get, and what they cannot do to it."""
+"""A real server on a real port: access, sessions, and hostile clients."""
 
 import http.client
 import json
@@ -16,7 +16,7 @@ from usfa.errors import InputError
 from usfa.playground import Address, Limits
 from usfa.playground.app import STATIC
 from usfa.playground.protocol import MESSAGE_BYTES
-from usfa.playground.security import Door
+from usfa.playground.security import Access
 
 PAGES = sorted(path for path in STATIC.rglob("*") if path.is_file())
 
@@ -44,28 +44,28 @@ def visit(server, origin=None, headers=None, host=None):
         yield socket
 
 
-def say(socket, **message):
+def post(socket, **message):
     socket.send(json.dumps(message))
 
 
-def hear(socket, kind, timeout=60):
-    """The next note of a kind; everything before it is dropped."""
+def receive(socket, kind, timeout=60):
+    """The next message of a kind; earlier ones are dropped."""
     while True:
-        mail = socket.recv(timeout)
-        if isinstance(mail, str) and json.loads(mail)["type"] == kind:
-            return json.loads(mail)
+        received = socket.recv(timeout)
+        if isinstance(received, str) and json.loads(received)["type"] == kind:
+            return json.loads(received)
 
 
-def see(socket, timeout=60):
-    while not isinstance(mail := socket.recv(timeout), bytes):
+def receive_frame(socket, timeout=60):
+    while not isinstance(received := socket.recv(timeout), bytes):
         pass
-    return unpack(mail)[0]
+    return unpack(received)[0]
 
 
 def closing_of(socket):
-    """Why the server hangs up."""
+    """The close frame of the server."""
     with pytest.raises(ConnectionClosed) as closed:
-        hear(socket, "nothing")
+        receive(socket, "nothing")
     return closed.value.rcvd
 
 
@@ -92,7 +92,7 @@ def test_nothing_else_is_served(server, path):
     assert get(server, path)[0] in {400, 404}
 
 
-def test_the_browser_is_told_to_load_nothing_from_elsewhere(server):
+def test_the_security_policy_forbids_other_servers(server):
     for path in ("/", "/js/main.js", "/nothing"):
         _, headers, _ = get(server, path)
         policy = headers["content-security-policy"]
@@ -110,7 +110,7 @@ def test_no_file_of_the_page_names_another_server(path):
     assert not re.search(r"\beval\(|new Function|innerHTML|insertAdjacentHTML|document\.write", text)
 
 
-# --- the door ---
+# --- access ---
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_a_socket_under_a_foreign_host_is_refused(server):
 
 
 def test_beyond_localhost_a_token_is_asked_for(serve):
-    server = serve(door=Door("0.0.0.0", "secret"))
+    server = serve(access=Access("0.0.0.0", "secret"))
     assert get(server)[0] == 403
     assert get(server, "/js/main.js")[0] == 403
     assert get(server, "/?token=wrong")[0] == 403
@@ -166,16 +166,16 @@ def test_beyond_localhost_a_token_is_asked_for(serve):
     with pytest.raises(InvalidStatus), visit(server):
         pass
     with visit(server, headers={"Cookie": cookie}) as socket:
-        hear(socket, "hello")
+        receive(socket, "hello")
 
 
 def test_other_machines_are_only_let_in_on_purpose():
     with pytest.raises(InputError, match="--allow-remote"):
         Address("0.0.0.0")
     assert Address("0.0.0.0", allow_remote=True).host == "0.0.0.0"
-    assert Door.open_to("127.0.0.1").token is None
-    assert len(Door.open_to("0.0.0.0").token) >= 32
-    assert "secret" not in repr(Door("0.0.0.0", "secret"))
+    assert Access.for_host("127.0.0.1").token is None
+    assert len(Access.for_host("0.0.0.0").token) >= 32
+    assert "secret" not in repr(Access("0.0.0.0", "secret"))
 
 
 def test_a_port_that_is_taken_is_told_in_a_sentence(server):
@@ -186,22 +186,22 @@ def test_a_port_that_is_taken_is_told_in_a_sentence(server):
 # --- sessions ---
 
 
-def test_visitors_have_sessions_of_their_own(server):
+def test_every_client_has_a_session_of_its_own(server):
     with visit(server) as one, visit(server) as two:
         for socket, task in ((one, [1, 0, 0, 0]), (two, [0, 0, 0, -1])):
-            assert [agent["name"] for agent in hear(socket, "hello")["agents"]] == ["small", "small-uvfa", "trip"]
-            say(socket, type="setup", players=[{"agent": "small"}], task=task, view=64)
-            hear(socket, "scene")
-        assert see(one)["task"] == [1, 0, 0, 0]
-        assert see(two)["task"] == [0, 0, 0, -1]
+            assert [agent["name"] for agent in receive(socket, "hello")["agents"]] == ["small", "small-uvfa", "trip"]
+            post(socket, type="setup", players=[{"agent": "small"}], task=task, picture_size=64)
+            receive(socket, "session")
+        assert receive_frame(one)["task"] == [1, 0, 0, 0]
+        assert receive_frame(two)["task"] == [0, 0, 0, -1]
 
 
-def test_a_new_task_comes_back_with_the_thought_about_it(server):
+def test_a_new_task_is_answered_with_a_decision(server):
     with visit(server) as socket:
-        say(socket, type="setup", players=[{"agent": "small"}], view=64)
-        see(socket)
-        say(socket, type="task", w=[0, -1, 0.5, 0])
-        while (moment := see(socket))["task"] != [0, -1, 0.5, 0] or "thought" not in moment["players"][0]:
+        post(socket, type="setup", players=[{"agent": "small"}], picture_size=64)
+        receive_frame(socket)
+        post(socket, type="task", w=[0, -1, 0.5, 0])
+        while (frame := receive_frame(socket))["task"] != [0, -1, 0.5, 0] or "decision" not in frame["players"][0]:
             pass
 
 
@@ -210,44 +210,44 @@ def test_frames_come_as_they_are_not_deflated(server):
         assert socket.protocol.extensions == []
 
 
-def test_a_full_house_says_so_and_a_place_becomes_free(serve):
+def test_a_full_server_rejects_clients_until_one_leaves(serve):
     server = serve(limits=Limits(sessions=2))
     with visit(server) as one:
-        hear(one, "hello")
+        receive(one, "hello")
         with visit(server) as two:
-            hear(two, "hello")
+            receive(two, "hello")
             with visit(server) as three:
                 closing = closing_of(three)
             assert closing.code == 1013
-            assert "places are taken" in closing.reason
+            assert "sessions are in use" in closing.reason
         for _ in range(100):
             try:
                 with visit(server) as three:
-                    hear(three, "hello")
+                    receive(three, "hello")
                 break
             except ConnectionClosed:
                 continue
         else:
-            pytest.fail("the place was never free")
+            pytest.fail("no session became free")
 
 
-def test_whoever_says_nothing_for_long_is_gone(serve):
+def test_an_idle_client_is_disconnected(serve):
     server = serve(limits=Limits(idle_seconds=0.2))
     with visit(server) as socket:
-        assert "Nothing was heard" in closing_of(socket).reason
+        assert "idle for too long" in closing_of(socket).reason
 
 
-def test_too_many_messages_are_not_read_and_the_visitor_stays(serve):
+def test_excess_messages_are_ignored_and_the_client_stays(serve):
     server = serve(limits=Limits(messages_per_second=20, burst=10))
     with visit(server) as socket:
         for number in range(200):
-            say(socket, type="ping", id=number)
-        assert "Too many messages" in hear(socket, "error")["says"]
+            post(socket, type="ping", id=number)
+        assert "Too many messages" in receive(socket, "error")["message"]
         number = 1000
-        while True:  # the allowance fills again
-            say(socket, type="ping", id=number)
+        while True:  # the bucket fills again
+            post(socket, type="ping", id=number)
             try:
-                if hear(socket, "pong", timeout=0.3)["id"] >= 1000:
+                if receive(socket, "pong", timeout=0.3)["id"] >= 1000:
                     break
             except TimeoutError:
                 number += 1
@@ -258,16 +258,16 @@ def test_a_message_that_is_too_large_ends_the_connection_and_nothing_else(server
         socket.send("x" * (MESSAGE_BYTES + 1))
         assert closing_of(socket).code == 1009
     with visit(server) as socket:
-        hear(socket, "hello")
+        receive(socket, "hello")
 
 
 # --- hostile messages ---
 
 
-KINDS = ("task", "setup", "reset", "candidates", "step", "rate", "heatmap", "view", "speed", "pause", "exec")
+KINDS = ("task", "setup", "reset", "candidates", "step", "rate", "heatmap", "picture", "speed", "pause", "exec")
 NAMES = (
     *("type", "w", "players", "seed", "candidates", "player", "reward", "steps", "x", "y", "quantity", "size"),
-    *("factor", "paused", "id", "view", "__class__", "constructor"),
+    *("factor", "paused", "id", "picture_size", "__class__", "constructor"),
 )
 VALUES = (
     *(None, True, -1, 2**70, 1e308, -1e-320, "", "A" * 300, "💥" * 50),
@@ -297,18 +297,18 @@ def hostile(rng):
 def test_ten_thousand_hostile_messages_and_the_next_good_one_is_answered(server):
     rng = random.Random(0)
     with visit(server) as socket:
-        say(socket, type="setup", players=[{"agent": "small"}], view=64, paused=True)
-        hear(socket, "scene")
+        post(socket, type="setup", players=[{"agent": "small"}], picture_size=64, paused=True)
+        receive(socket, "session")
         for number in range(10_000):
             socket.send(hostile(rng))
             if number % 100 == 99:  # read the answers, as a browser would
-                say(socket, type="ping", id=number)
-                assert hear(socket, "pong")["id"] == number
-        say(socket, type="setup", players=[{"agent": "small"}], task=[0, 1, 0, 0], view=64, paused=True)
-        while hear(socket, "scene")["task"] != [0, 1, 0, 0]:
+                post(socket, type="ping", id=number)
+                assert receive(socket, "pong")["id"] == number
+        post(socket, type="setup", players=[{"agent": "small"}], task=[0, 1, 0, 0], picture_size=64, paused=True)
+        while receive(socket, "session")["task"] != [0, 1, 0, 0]:
             pass
-        say(socket, type="step")
-        while see(socket)["players"][0]["step"] != 1:
+        post(socket, type="step")
+        while receive_frame(socket)["players"][0]["step"] != 1:
             pass
 
 
@@ -317,8 +317,8 @@ def test_a_flood_with_the_usual_limits_does_not_concern_others(serve):
     with visit(server) as attacker, visit(server) as bystander:
         for _ in range(3_000):
             attacker.send(hostile(rng))
-        say(bystander, type="ping", id=1)
-        assert hear(bystander, "pong")["id"] == 1
+        post(bystander, type="ping", id=1)
+        assert receive(bystander, "pong")["id"] == 1
 
 
 def test_the_package_holds_the_page():

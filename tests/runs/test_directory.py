@@ -47,7 +47,7 @@ def test_new_directory_holds_the_config(path):
     run = opened(path, Recipe(3))
     assert run.config(Recipe) == Recipe(3)
     saved = json.loads((path / "config.json").read_text())
-    assert saved == {"format": 1, "version": __version__, "kind": "Recipe", "steps": 3, "rate": 0.5}
+    assert saved == {"format": 2, "version": __version__, "kind": "Recipe", "steps": 3, "rate": 0.5}
 
 
 @pytest.mark.parametrize("existing", ["refuse", "resume", "overwrite"])
@@ -57,7 +57,7 @@ def test_empty_directory_is_as_good_as_none(path, existing):
 
 
 def test_a_run_is_refused_by_default(run):
-    with pytest.raises(InputError, match=r"already holds a run; go on with --resume, replace it with --overwrite"):
+    with pytest.raises(InputError, match=r"already holds a run; continue it with --resume, replace it with"):
         opened(run.path, Recipe(3))
     assert run.scores.read_text() == "precious"
 
@@ -121,7 +121,7 @@ def test_a_file_in_the_way_is_never_touched(tmp_path, existing):
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"format": 2, "version": "7.0"}, rf"has format 2 \(usfa 7\.0\); usfa {__version__} reads format 1\.$"),
+        ({"format": 3, "version": "7.0"}, rf"has format 3 \(usfa 7\.0\); usfa {__version__} reads format 2\.$"),
         ({"steps": "many"}, r"config\.json does not describe a Recipe: .*\$\.steps"),
         ({"colour": "red"}, r"config\.json has the unknown field 'colour' for a Recipe\.$"),
     ],
@@ -234,7 +234,7 @@ def test_only_one_process_works_in_a_directory(tmp_path):
 
 @pytest.mark.parametrize(
     ("existing", "config", "sentence"),
-    [("refuse", Recipe(3), "already holds a run"), ("resume", Recipe(4), "was made with another configuration")],
+    [("refuse", Recipe(3), "already holds a run"), ("resume", Recipe(4), "has another configuration")],
 )
 def test_what_another_process_did_before_the_lock_counts(path, monkeypatch, existing, config, sentence):
     lock = RunDirectory._locked

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from usfa.errors import InputError
-from usfa.runs import PRESETS, EvaluationConfig, TrainConfig, preset
-from usfa.paper.one_state import OneStateExperiment
-from usfa.runs.presets import ROOM_VARIANTS, agent_name, command_for
-from usfa.runs.training import build_agent
-from usfa.paper.trip import TripExperiment
 from usfa.learning import LearnerConfig
 from usfa.networks import MNIH_2015
+from usfa.paper.one_state import OneStateExperiment
+from usfa.paper.trip import TripExperiment
 from usfa.records import from_json, to_json
+from usfa.runs import PRESETS, EvaluationConfig, TrainConfig, preset
+from usfa.runs.presets import ROOM_VARIANTS, agent_name, command_for
+from usfa.runs.training import build_agent
 from usfa.tasks import parse_tasks
 
 
@@ -88,7 +88,7 @@ def test_agents_of_the_room_differ_only_in_what_they_learn_about(base):
 def test_fixed_tasks_have_as_many_environments_each(name):
     config = preset(name)
     assert config.learner.environments % len(config.tasks) == 0
-    learned = config.learner.environments * (1 + config.learner.reuse)  # in a round, fresh or again
+    learned = config.learner.environments * (1 + config.learner.replay_ratio)  # in a round, fresh or again
     in_a_part = learned // config.learner.updates_per_round
     assert in_a_part >= len(config.tasks)  # every update learns from every task
 

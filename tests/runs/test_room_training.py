@@ -10,10 +10,10 @@ import usfa
 from usfa.environments import source
 from usfa.errors import InputError
 from usfa.evaluation import accuracy_of, read_scores
-from usfa.runs import preset, train
-from usfa.runs.watch import Watch, watch
 from usfa.learning import Learner
 from usfa.networks import NetworkConfig
+from usfa.runs import preset, train
+from usfa.runs.watch import Watch, watch
 
 RESULTS = ("scores.csv", "agent/weights.safetensors", "agent/config.json", "agent/README.md")
 NETWORK = NetworkConfig(((4, 4, 2), (8, 3, 1)), memory=8, trunk=(16,), embedding=(8,), head=(16,), normalise=True)

@@ -6,7 +6,6 @@ from functools import partial
 import gymnasium as gym
 import numpy as np
 import pytest
-import torch
 
 import broken_environments
 import usfa
@@ -16,10 +15,9 @@ from usfa.environments import check_environment, register, source
 from usfa.errors import InputError
 from usfa.evaluation import environment_front
 from usfa.evaluation.episodes import episode_batch, vector_returns
-from usfa.runs import build_agent, settings, settings_for
 from usfa.functional import best_utility
 from usfa.learning import Learner
-from usfa.networks import select_run
+from usfa.runs import build_agent, settings, settings_for
 from usfa.tasks import parse_tasks
 
 SENTENCES = {
@@ -73,7 +71,7 @@ def test_an_environment_that_cannot_be_learned_in_is_refused_in_one_sentence(nam
 
 
 def test_settings_are_for_names():
-    with pytest.raises(InputError, match=r"^The environment is <class '.*Walk'>; expected a name, which usfa.enviro"):
+    with pytest.raises(InputError, match=r"^The environment is <class '.*Walk'>; expected a name, see usfa.enviro"):
         settings_for(Walk)
 
 
@@ -103,14 +101,14 @@ def test_images_get_convolutions_of_their_size_and_normalisation(side):
     agent = build_agent(config)
     assert config.network.normalise
     assert agent.spec.observation.describe() == f"image {side}×{side}×3: convolutions"
-    assert sum(x.numel() for x in agent.initial_parameters(torch.Generator()).values()) < 2_000_000
+    assert sum(x.numel() for x in agent.make_network().parameters()) < 2_000_000
 
 
 def test_observations_in_parts_are_trained_on_saved_and_acted_on(tmp_path):
     config = settings_for("fake_environments:WalkInParts")
-    assert config.network.centre[:5] == (0, 0, 0, 0, 0)  # places are one-hot
-    assert config.network.centre[5] != 0
-    assert config.network.spread[:5] == (1, 1, 1, 1, 1)
+    assert config.network.obs_centre[:5] == (0, 0, 0, 0, 0)  # places are one-hot
+    assert config.network.obs_centre[5] != 0
+    assert config.network.obs_scale[:5] == (1, 1, 1, 1, 1)
     learner = replace(config.learner, budget=2_000)
     evaluation = replace(config.evaluation, snapshots=1, episodes=1)
     run = usfa.train(replace(config, learner=learner, evaluation=evaluation), tmp_path / "run")
@@ -134,9 +132,9 @@ def test_outputs_are_as_large_as_returns():
             return position, np.array([30.0, -40.0]), terminated, truncated, info
 
     register("paying", Paying)
-    assert 50 < settings_for("paying").network.scale < 7 * 50
+    assert 50 < settings_for("paying").network.output_scale < 7 * 50
     register("free", lambda: gym.wrappers.TransformReward(Walk(), lambda _: np.zeros(2)))
-    assert settings_for("free").network.scale == 1
+    assert settings_for("free").network.output_scale == 1
 
 
 def test_an_instance_can_be_trained_in_evaluated_and_played(tmp_path):
@@ -178,8 +176,9 @@ def values(learner, config, w):
     """What one greedy episode for each task collects, discounted [K, D]."""
     rng = np.random.default_rng(0)
     batch = episode_batch(config.environments, w, CandidateSet.believed(w[:, None]), 1, rng)
-    parameters = {name: x.detach() for name, x in select_run(learner.best_parameters, 0).items()}
-    return vector_returns(learner.agent, parameters, batch, Gpi(), 0.0, rng, config.learner.gamma).discounted
+    return vector_returns(
+        learner.agent, learner.best.network(0), batch, Gpi(), 0.0, rng, config.learner.gamma
+    ).discounted
 
 
 def utility_loss(name, budget, w, **arguments):

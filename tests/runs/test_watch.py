@@ -11,8 +11,8 @@ from usfa.agents import AgentSpec, Policy, save_agent
 from usfa.cli import main
 from usfa.environments import ObservationSpec, register
 from usfa.errors import InputError
-from usfa.runs.watch import Watch, watch
 from usfa.figures.films import MapOfRoom, contact_sheet
+from usfa.runs.watch import Watch, watch
 
 
 @pytest.mark.parametrize("policy", ["random", "oracle", "greedy"])
@@ -66,7 +66,7 @@ def test_a_film_without_an_agent_tells_of_no_rule(tmp_path, monkeypatch):
 def test_nothing_is_replaced_without_a_word(tmp_path):
     request = Watch(task="1000", policy="random", steps=2, size=42, out=tmp_path / "film.gif")
     (tmp_path / "film.png").write_text("precious")
-    with pytest.raises(InputError, match=r"film\.png is already there; replace it with --overwrite, or choose another"):
+    with pytest.raises(InputError, match=r"film\.png already exists; replace it with --overwrite, or choose another"):
         watch("room", request)
     assert (tmp_path / "film.png").read_text() == "precious"
     watch("room", replace(request, overwrite=True))
@@ -137,7 +137,7 @@ def test_requests_are_checked(tmp_path, settings, sentence):
     ("words", "sentence"),
     [
         (["watch", "room", "--task", "1,0"], "Task '1,0' has 2 entries; expected 4"),
-        (["watch", "trip", "--task", "1,0"], "The oracle knows only the environment 'room'"),
+        (["watch", "trip", "--task", "1,0"], "The oracle works only in the environment 'room'"),
         (["watch", "rom", "--task", "1,0", "--policy", "random"], "did you mean 'room'?"),
         (["watch", "room", "--task", "1000", "--agent", "nobody"], "Unknown agent or run directory 'nobody'"),
         (["watch", "room", "--task", "1000", "--candidates", "task"], "candidates is 'task', but there is no agent"),
@@ -149,7 +149,7 @@ def test_requests_are_checked(tmp_path, settings, sentence):
             ["watch", "room", "--task", "1000", "--agent", "room", "--rule", "gpy"],
             "Unknown rule 'gpy': did you mean 'gpi'?",
         ),
-        (["watch", "room", "--task", "1000", "--agent", "room", "--rule", "single"], "nothing acts by it"),
+        (["watch", "room", "--task", "1000", "--agent", "room", "--rule", "single"], "only for evaluations"),
         (["watch"], "An environment is missing"),
     ],
 )
@@ -228,7 +228,7 @@ def test_an_agent_is_filmed_with_the_phi_it_was_trained_with_or_with_that_of_the
 
 
 def test_an_agents_file_does_not_choose_a_function_for_phi(tmp_path):
-    with pytest.raises(InputError, match=r"^The agent's φ is the function 'features:of_lamp'; expected it as --phi"):
+    with pytest.raises(InputError, match=r"^The agent's φ is the function 'features:of_lamp'; pass it as --phi"):
         watch("lamp", lamp_request(tmp_path, "features:of_lamp", None))
 
 
@@ -236,6 +236,8 @@ def lamp_request(tmp_path, phi, given):
     register("lamp", Lamp)
     agent = untrained(environment="lamp", spec=AgentSpec(ObservationSpec((2,), 2), 2, 2))
     save_agent(
-        tmp_path / "agent", replace(agent.file, phi=phi), {name: x[None] for name, x in agent.parameters.items()}
+        tmp_path / "agent",
+        replace(agent.file, phi=phi),
+        {name: x[None] for name, x in agent.network.state_dict().items()},
     )
     return Watch(task="1,0", agent=str(tmp_path / "agent"), phi=given, steps=2, size=42, out=tmp_path / "film.gif")

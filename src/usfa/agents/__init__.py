@@ -1,27 +1,29 @@
-"""Agents: three verbs over parameters that live outside of them (`initial_state`, `act`, `loss`)."""
+"""Agents: network, loss and values; trained agents and their files."""
 
-from usfa.agents.agent import Actor, Agent, AgentSpec
-from usfa.agents.catalogue import AGENTS, AgentKind, make_agent
+from usfa.agents.agent import Agent, AgentSpec, values_and_targets
+from usfa.agents.saved import AGENTS, AgentFile, part_texts, read_agent, save_accuracy, save_agent, updated_settings
 from usfa.agents.tables import SfGpiTables, exact_sf_gpi
-from usfa.agents.trained import AgentFile, Policy, TrainedAgent, load_agent, save_accuracy, save_agent
+from usfa.agents.trained import Policy, TrainedAgent, check_candidates, load_agent
 from usfa.agents.usfa import UsfaAgent
 from usfa.agents.uvfa import UvfaAgent
 
 __all__ = [
     "AGENTS",
-    "Actor",
     "Agent",
     "AgentFile",
-    "AgentKind",
     "AgentSpec",
     "Policy",
     "SfGpiTables",
     "TrainedAgent",
     "UsfaAgent",
     "UvfaAgent",
+    "check_candidates",
     "exact_sf_gpi",
     "load_agent",
-    "make_agent",
+    "part_texts",
+    "read_agent",
     "save_accuracy",
     "save_agent",
+    "updated_settings",
+    "values_and_targets",
 ]

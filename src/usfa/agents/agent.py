@@ -1,4 +1,4 @@
-"""What every agent can do. Agents hold no weights: the same object serves one run, ten at once, or a cluster."""
+"""Agents: network, loss and values. They hold no weights, so one object serves any number of runs, and a cluster."""
 
 from __future__ import annotations
 
@@ -10,140 +10,159 @@ from torch import Tensor
 
 from usfa.decisions import CandidateSet, Decision, Rule, RuleState, Situation, decided
 from usfa.environments import ObservationSpec
-from usfa.networks import NetworkConfig, Parameters, UniversalNetwork, initial_parameters
-from usfa.trajectory import CoreState, Inputs, Present, Trajectory
+from usfa.networks import Network, NetworkConfig, Parameters, Runs, Sizes, make_network
+from usfa.trajectory import CoreState, Present, Trajectory
 
-__all__ = ["Actor", "Agent", "AgentSpec"]
+__all__ = ["Agent", "AgentSpec", "values_and_targets"]
 
 
 @dataclass(frozen=True)
 class AgentSpec:
-    """The sizes that an environment dictates."""
+    """Sizes and properties of an environment."""
 
     observation: ObservationSpec
     actions: int
     features: int
-    masked: bool = False  # the environment says which actions are legal
+    masked: bool = False  # the environment has an action mask
 
 
-class Actor(ABC):
-    """Something that chooses actions for a task w by the policies z it is given."""
+class Agent(ABC):
+    """Acts on a task w with the policies z in C, and learns about policies z.
 
-    spec: AgentSpec
+    Agents of your own derive from this class, or from :class:`UsfaAgent` to change only its loss, its network or its
+    optimiser. They are constructed as `Own(spec, network)`; further arguments with defaults are your own settings.
+    """
+
+    trains: bool = True
+    """Whether the agent is trained, rather than computed."""
+    has_psi: bool = True
+    """Whether it has successor features, rather than only values for its task."""
+    learns_psi: bool = True
+    """Whether ψ is learned, so that its errors are measured after training and the default rule is cautious."""
+    only_candidates: str | None = None
+    """The only candidate set that the agent supports; None if it supports all."""
+    default_candidates: str | None = None
+    """Default candidate set; None chooses it by D_z."""
+
+    def __init__(self, spec: AgentSpec, network: NetworkConfig) -> None:
+        self.spec = spec
+        self.network_config = network
+        with torch.device("meta"):  # shapes and names, without allocating memory
+            self._outline = self.build_network()
+
+    # --- the network ---
+
+    @property
+    def outputs_per_action(self) -> int:
+        """Outputs of the network per action: D for successor features, 1 for values."""
+        return self.spec.features
+
+    def build_network(self) -> Network:
+        """Make a network with random weights from PyTorch's global generator."""
+        sizes = Sizes(self.spec.observation.shape, self.spec.actions, self.spec.features, self.outputs_per_action)
+        return make_network(sizes, self.network_config)
+
+    def make_network(self, seed: int = 0) -> Network:
+        """Make a network with random weights from a seed, without changing the global generator."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return self.build_network()
+
+    def networks(self, parameters: Parameters) -> Runs:
+        """Make the networks of several runs from their weights [R, ...]."""
+        runs = Runs([self.make_network() for _ in next(iter(parameters.values()))])
+        runs.load(parameters)
+        return runs
 
     def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
-        """The parameters that this actor wants, of one run; by default none."""
-        return {}
+        """Names and shapes of the weights of one run."""
+        return {name: tuple(tensor.shape) for name, tensor in self._outline.state_dict().items()}
 
     def initial_state(self, batch: int) -> CoreState:
-        """The memory at the start of an episode."""
-        return ()
+        """The core state at the start of an episode."""
+        return self._outline.initial_state(batch)
 
     @property
     def remembers(self) -> bool:
-        """Whether it has a memory; what such an agent does is no table of states."""
+        """Whether the network is recurrent, so that its actions do not depend on the observation alone."""
         return bool(self.initial_state(1))
 
-    def at_start(self, observation: Tensor) -> Present:
-        """B episodes that open with these observations [B, ...], where everything is legal."""
-        batch = len(observation)
-        yes = torch.ones(batch, self.spec.actions, dtype=torch.bool)
-        nothing = torch.zeros(batch, dtype=torch.int64)
-        return Present(observation, nothing, yes, yes[:, 0], self.initial_state(batch))
+    # --- acting ---
 
     @abstractmethod
     def situation(
-        self, parameters: Parameters, present: Present, w: Tensor, candidates: CandidateSet[Tensor]
+        self, network: Network, present: Present, w: Tensor, candidates: CandidateSet[Tensor]
     ) -> tuple[Situation, CoreState]:
-        """The input of a decision rule, with ψ of all candidates, and the new memory.
+        """The input of a decision rule, with ψ of all candidates, and the new core state.
 
         Args:
-            parameters: the weights.
-            present: what the agent sees; illegal actions get values as well.
+            network: a network of this agent.
+            present: B observations; illegal actions have values too.
             w: [B, D].
             candidates: C, [B, N, D].
         """
 
     def act(
         self,
-        parameters: Parameters,
+        network: Network,
         present: Present,
         w: Tensor,
         candidates: CandidateSet[Tensor],
         rule: Rule,
         state: RuleState | None = None,
     ) -> tuple[Decision, CoreState]:
-        """The decision of a rule on task w, and the new memory; exploration is up to the caller."""
-        situation, core_state = self.situation(parameters, present, w, candidates)
+        """Decide by a rule on task w, without exploration; return the decision and the new core state."""
+        situation, core_state = self.situation(network, present, w, candidates)
         return decided(rule, situation._replace(state=state)), core_state
 
-
-class Agent(Actor):
-    """An actor that learns, on a universal network."""
-
-    def __init__(self, spec: AgentSpec, network: NetworkConfig) -> None:
-        self.spec = spec
-        outputs = (spec.actions, self._outputs_per_action(spec))
-        self.network = UniversalNetwork(network, spec.observation.shape, spec.features, outputs)
+    def at_start(self, observation: Tensor) -> Present:
+        """First observations [B, ...] of B episodes, with all actions legal."""
+        batch = len(observation)
+        yes = torch.ones(batch, self.spec.actions, dtype=torch.bool)
+        nothing = torch.zeros(batch, dtype=torch.int64)
+        return Present(observation, nothing, yes, yes[:, 0], self.initial_state(batch))
 
     @staticmethod
-    @abstractmethod
-    def _outputs_per_action(spec: AgentSpec) -> int:
-        """D for successor features, 1 for values."""
-
-    def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
-        return {name: shape for layer in self.network.layers() for name, shape in layer.shapes().items()}
-
-    def initial_parameters(self, generator: torch.Generator) -> Parameters:
-        return initial_parameters(self.network.layers(), generator)
-
-    def initial_state(self, batch: int) -> CoreState:
-        return self.network.initial_state(batch)
-
-    @property
-    def batches_runs(self) -> bool:
-        """Whether several runs are best computed in one call, see :func:`usfa.networks.over_runs`."""
-        return self.network.batches_runs
-
-    def unroll(
-        self, parameters: Parameters, inputs: Inputs, core_state: CoreState, z: Tensor
-    ) -> tuple[Tensor, CoreState]:
-        """The network over T steps: inputs [T, B, ...] and z [B, N, D] -> [T, B, N, A, D], memory."""
-        return self.network(parameters, inputs, core_state, z)
-
-    def step(self, parameters: Parameters, present: Present, z: Tensor) -> tuple[Tensor, CoreState]:
-        """The network at one moment, an unroll with T = 1: z [B, N, D] -> [B, N, A, D], memory."""
-        values, core_state = self.unroll(parameters, present.inputs, present.core_state, z)
+    def step(network: Network, present: Present, z: Tensor) -> tuple[Tensor, CoreState]:
+        """Unroll the network for one step: z [B, N, D] -> [B, N, A, D], core state."""
+        values, core_state = network(present.inputs, present.core_state, z)
         return values[0], core_state
+
+    # --- learning ---
 
     @abstractmethod
     def loss(
         self,
-        parameters: Parameters,
+        network: Network,
         trajectory: Trajectory,
         z: Tensor,
         lambda_: float,
-        older: Parameters | None = None,
-        along: float = 0.0,
+        target: Network | None = None,
+        along_z: float = 0.0,
     ) -> Tensor:
-        """The temporal-difference loss of all policies z [B, N, D] on one trajectory, a scalar.
+        """Temporal-difference loss of all policies z [B, N, D] on one trajectory, a scalar.
 
         Args:
-            parameters: the weights to be improved.
-            trajectory: what happened.
+            network: the network to train.
+            trajectory: T steps of B environments.
             z: [B, N, D].
             lambda_: λ of Watkins' Q(λ).
-            older: weights of a target network to bootstrap from; None bootstraps from `parameters`.
-            along: how much the error along z counts besides; a value has no other direction.
+            target: a target network to bootstrap from; None bootstraps from `network`.
+            along_z: weight of the additional loss along z, see `LearnerConfig.along_z`.
         """
 
-    def _values_and_targets(
-        self, parameters: Parameters, trajectory: Trajectory, z: Tensor, older: Parameters | None
-    ) -> tuple[Tensor, Tensor]:
-        """[T+1, B, N, A, D] with gradient, and what to bootstrap from, without."""
-        values, _ = self.unroll(parameters, trajectory.inputs, trajectory.core_state, z)
-        if older is None:
-            return values, values.detach()
-        with torch.no_grad():
-            targets, _ = self.unroll(older, trajectory.inputs, trajectory.core_state, z)
-        return values, targets
+    def optimizer(self, parameters: list[Tensor], learning_rate: float) -> torch.optim.Optimizer:
+        """Make the optimiser; the learner sets its learning rate before every step."""
+        return torch.optim.Adam(parameters, learning_rate, fused=True)
+
+
+def values_and_targets(
+    network: Network, trajectory: Trajectory, z: Tensor, target: Network | None
+) -> tuple[Tensor, Tensor]:
+    """Values [T+1, B, N, A, D] with gradient, and the values to bootstrap from, without gradient."""
+    values, _ = network(trajectory.inputs, trajectory.core_state, z)
+    if target is None:
+        return values, values.detach()
+    with torch.no_grad():
+        targets, _ = target(trajectory.inputs, trajectory.core_state, z)
+    return values, targets

@@ -1,52 +1,55 @@
-"""UVFA: the value Q(s,a,w) with the task as an input, no structure assumed (Schaul et al. 2015)."""
+"""UVFA: the value Q(s,a,w) with the task as an input (Schaul et al. 2015)."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from usfa.agents.agent import Agent, AgentSpec
+from usfa.agents.agent import Agent, values_and_targets
 from usfa.decisions import CandidateSet, Situation
 from usfa.functional import greedy_actions
 from usfa.losses import squared_td, td_errors
-from usfa.networks import Parameters
+from usfa.networks import Network
 from usfa.trajectory import CoreState, Present, Trajectory
 
 __all__ = ["UvfaAgent"]
 
 
 class UvfaAgent(Agent):
-    """The same network with w in the place of z, and one value per action.
+    """The same network with w instead of z, and one value per action.
 
-    What it learns about is again the sampled z: its own task (on-policy), or every training task (off-policy).
+    The sampled z are the tasks to learn about: the current task (on-policy), or all training tasks (off-policy).
     """
 
-    @staticmethod
-    def _outputs_per_action(spec: AgentSpec) -> int:
+    has_psi = learns_psi = False
+    only_candidates = default_candidates = "task"
+
+    @property
+    def outputs_per_action(self) -> int:
         return 1
 
     def situation(
-        self, parameters: Parameters, present: Present, w: Tensor, candidates: CandidateSet[Tensor]
+        self, network: Network, present: Present, w: Tensor, candidates: CandidateSet[Tensor]
     ) -> tuple[Situation, CoreState]:
         """Q(s,a,w) as the successor feature of the reward itself: D = 1, task 1, and a single policy.
 
         Every rule then takes the greedy action.
         """
-        q, core_state = self.step(parameters, present, w[:, None])  # [B, 1, A, 1]
+        q, core_state = self.step(network, present, w[:, None])  # [B, 1, A, 1]
         one, none = torch.ones_like(w[:, :1]), torch.zeros_like(w[:, :1])
         return Situation(q, one, one[:, None], present.legal, none, none), core_state
 
     def loss(
         self,
-        parameters: Parameters,
+        network: Network,
         trajectory: Trajectory,
         z: Tensor,
         lambda_: float,
-        older: Parameters | None = None,
-        along: float = 0.0,
+        target: Network | None = None,
+        along_z: float = 0.0,
     ) -> Tensor:
         """[φ·z + γ max_b Q(s',b,z) - Q(s,a,z)]²: ordinary Q(λ) for every task z."""
-        q, targets = self._values_and_targets(parameters, trajectory, z, older)
+        q, targets = values_and_targets(network, trajectory, z, target)
         greedy = greedy_actions(targets.squeeze(-1), trajectory.legal[:, :, None])
         reward = torch.einsum("tbd,bnd->tbn", trajectory.phi, z)
         return squared_td(td_errors(q, targets, greedy, reward[..., None], trajectory, lambda_))

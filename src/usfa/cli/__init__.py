@@ -1,4 +1,4 @@
-"""The command line. Each command is a module, imported when it is called: help does not wait for torch."""
+"""The command line. The module of a command is imported when it is called, so that help does not wait for torch."""
 
 from __future__ import annotations
 
@@ -13,31 +13,20 @@ from usfa.version import __version__
 
 __all__ = ["main"]
 
-COMMANDS = {
-    "train": "train",
-    "evaluate": "evaluate",
-    "diagnose": "diagnose",
-    "front": "front",
-    "reproduce": "reproduce",
-    "watch": "watch",
-    "play": "play",
-    "check-env": "check_env",
-    "plan-cluster": "plan_cluster",
-    "list": "listing",
-}
+COMMANDS = ("train", "evaluate", "diagnose", "front", "reproduce", "watch", "play", "check-env", "plan-cluster", "list")
 
 USAGE = """usfa: one agent for every task r = φ·w, by universal successor features.
 
   usfa train PRESET         train an agent, all seeds at once
-  usfa evaluate RUN         how a trained agent does on any task, without learning
-  usfa diagnose RUN         why it does well or badly on a task: values, returns, idle steps
-  usfa front RUN            what it reaches over many preferences: front, utility, hypervolume, figures
-  usfa reproduce WHAT       an experiment of the paper: trip, one-state, room
+  usfa evaluate RUN         score a trained agent on any task, without learning
+  usfa diagnose RUN         explain its score on a task: values, returns, idle steps
+  usfa front RUN            score it over many preferences: front, utility, hypervolume, figures
+  usfa reproduce WHAT       reproduce an experiment of the paper: trip, one-state, room
   usfa watch ENVIRONMENT    record a policy as film and contact sheet
-  usfa play                 the playground in the browser: sliders for the task
-  usfa check-env ENV        what is wrong with an environment, with the cure
-  usfa plan-cluster PRESET  how fast a cluster of any size would train it
-  usfa list                 presets, environments, task sets, decision rules, shipped agents
+  usfa play                 open the playground in the browser, with sliders for the task
+  usfa check-env ENV        find the errors of an environment, and how to fix them
+  usfa plan-cluster PRESET  predict the training speed on a cluster of any size
+  usfa list                 list presets, environments, task sets, decision rules, shipped agents
 
 Examples:
   usfa reproduce trip
@@ -49,17 +38,17 @@ Examples:
   usfa check-env own_environment:Garden
   usfa train room-laptop --cluster local --actors 2
 
-Each command has --help. Mistakes in the input end with one sentence and exit code 2.
+Each command has --help. Invalid input gives a one-line error and exit code 2.
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit code."""
+    """Run a command and return the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    warnings.formatwarning = lambda message, *_: f"usfa: {message}\n"  # one sentence, not where it was said
+    warnings.formatwarning = lambda message, *_: f"usfa: {message}\n"  # without file and line
     try:
-        _see_working_directory()
-        _share_the_cores()
+        _import_from_working_directory()
+        _let_threads_sleep()
         return _dispatch(words)
     except InputError as error:
         print(f"usfa: {error}", file=sys.stderr)
@@ -70,27 +59,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (FileNotFoundError, NotADirectoryError, PermissionError, IsADirectoryError) as error:
         print(f"usfa: {error.filename} cannot be used: {error.strerror}.", file=sys.stderr)
         return 2
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+    except BrokenPipeError:  # the reader, such as `head`, closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
-        kept = "; a run that was begun goes on with --resume" if {"train", "reproduce"}.intersection(words[:1]) else ""
+        kept = "; continue an unfinished run with --resume" if words[:1] in (["train"], ["reproduce"]) else ""
         print(f"\nusfa: interrupted{kept}.", file=sys.stderr)
         return 130
 
 
-def _see_working_directory() -> None:
-    """Environments "module:Class" may be files of the working directory, as for `python -m`."""
+def _import_from_working_directory() -> None:
+    """Allow environments "module:Class" in files of the working directory, as `python -m` does."""
     here = os.getcwd()
     if here not in sys.path and "" not in sys.path:
         sys.path.append(here)
 
 
-def _share_the_cores() -> None:
-    """Threads of torch sleep while they wait for each other, unless the user says otherwise.
+def _let_threads_sleep() -> None:
+    """Let waiting threads of torch sleep, unless the user has set OMP_WAIT_POLICY.
 
-    By default they spin, which takes a core from whatever else runs: acting in the room beside two trainings on two
-    cores took a hundred times as long. It has to be said before torch is imported.
+    By default they spin, which takes a core from other processes: acting in the room beside two trainings on two cores
+    took a hundred times as long. This has to be set before torch is imported.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
@@ -104,5 +93,6 @@ def _dispatch(words: list[str]) -> int:
         return 0
     if words[0] not in COMMANDS:
         raise unknown_name("command", words[0], COMMANDS)
-    code: int | None = importlib.import_module(f"{__name__}.{COMMANDS[words[0]]}").run(words[1:])
+    module = "list_" if words[0] == "list" else words[0].replace("-", "_")  # a module `list` would shadow the builtin
+    code: int | None = importlib.import_module(f"{__name__}.{module}").run(words[1:])
     return code or 0

@@ -24,9 +24,9 @@ _STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
 
 @dataclass(frozen=True)
 class CheckEnv:
-    """Act in an environment at random and say what is wrong with it, each thing in one sentence with its cure.
+    """Take random actions in an environment and report each error, with a way to fix it.
 
-    Ends with code 0 if an agent can learn in it, 1 if there are errors.
+    The exit code is 0 if an agent can learn in the environment, and 1 if there are errors.
 
     Examples:
       usfa check-env minecart-v0
@@ -36,17 +36,17 @@ class CheckEnv:
     """
 
     environment: tyro.conf.Positional[str]
-    """One of ours, an id of Gymnasium or MO-Gymnasium, or your own: module:Class, or a module:function making one."""
+    """A name from `usfa list`, an id of Gymnasium or MO-Gymnasium, or your own: module:Class, or module:function."""
     arguments: Annotated[Mapping[str, bool | int | float | str], tyro.conf.arg(aliases=["--environment-arguments"])] = (
         field(default_factory=dict)
     )
     """Arguments of the environment."""
     phi: str = "reward"
-    """Where φ comes from: reward (a vector), info (info["vector_reward"]), or module:function."""
+    """Source of φ: reward (a vector), info (info["vector_reward"]), or module:function."""
     steps: int = 1000
-    """Random steps to look at."""
+    """Number of random steps."""
     seed: int = 0
-    """Of the environment and of the actions."""
+    """Random seed of the environment and of the actions."""
 
     def __post_init__(self) -> None:
         if "phi" in self.arguments:
@@ -68,7 +68,7 @@ def run(words: list[str]) -> int:
     console.print(f"{command.environment}: {_counted(findings)}.", highlight=False, soft_wrap=True)
     if any(finding.severity == "error" for finding in findings):
         return 1
-    print_next(console, _training(command))
+    print_next(_training(command))
     return 0
 
 

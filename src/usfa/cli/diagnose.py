@@ -8,60 +8,52 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
-import tyro
 from rich.console import Console
 
 from usfa.agents import TrainedAgent
-from usfa.cli.terminal import parse, print_next, progress_console, table_of
+from usfa.cli.terminal import AgentOptions, parse, print_lines, print_next, progress_console, table_of
 from usfa.environments.room import OBJECTS
-from usfa.environments.room.scale import is_standard_room
+from usfa.environments.room.yardstick import is_standard_room
 from usfa.errors import InputError
 from usfa.evaluation import Diagnosis, diagnose, write_table
 from usfa.figures import save
 from usfa.figures.diagnosis import diagnosis_figure
 from usfa.files import require_free
+from usfa.registry import import_modules
 from usfa.runs import load, measure_and_save
 
 __all__ = ["Diagnose", "run"]
 
-_STUCK = 60  # idle steps in a row that are worth a remark
+_STUCK = 60  # idle steps in a row that are reported
 
 
-@dataclass(frozen=True)
-class Diagnose:
-    """Why an agent does well or badly on a task: ψ·w and return of each policy, which of them rules trust, idle steps.
+@dataclass(frozen=True, kw_only=True)
+class Diagnose(AgentOptions):
+    """Explain the score of an agent on a task: ψ·w and return of each policy, which of them rules trust, idle steps.
 
     Examples:
       usfa diagnose room --task -1100
       usfa diagnose room --task -1100 --candidates train+task --rule gpi cautious follow
       usfa diagnose runs/mine --task 1,-0.5 --episodes 30 --out runs/why
-      usfa diagnose runs/mine --measure          (how wrong ψ is, for agents that were saved before this was measured)
+      usfa diagnose runs/mine --measure          (measure the error of ψ, if it was not measured after training)
     """
 
-    run: tyro.conf.Positional[str]
-    """A run directory, an agent directory, or the name of a shipped agent."""
     task: str | None = None
     """The task w: "1,-1,0,0" or the paper's shorthand "1-100"."""
     candidates: str | None = None
-    """Candidate set C: task, train, train+task, sample:N, or vectors; by default the agent's."""
+    """Candidate set C: task, train, train+task, sample:N, or vectors; by default that of the agent."""
     rule: tuple[str, ...] = ()
-    """Decision rules to compare: cautious, cautious:2, gpi, follow; by default the agent's and gpi."""
+    """Decision rules to compare: cautious, cautious:2, gpi, follow; by default the agent's rule and gpi."""
     episodes: int = 10
-    """Episodes by each rule, and by each policy alone."""
+    """Episodes for each rule, and for each policy alone."""
     epsilon: float = 0.001
     """Probability of a random action."""
-    seed: int | None = None
-    """Which of the training seeds; the first by default."""
-    rng: int = 0
-    """Seed of the episodes: environments, exploration, sample:N."""
     out: Path | None = None
-    """Where the tables and the figure go; by default runs/diagnose-RUN-TASK."""
+    """Directory for the tables and the figure; by default runs/diagnose-RUN-TASK."""
     overwrite: bool = False
-    """Replace the results of an earlier call, or with --measure an accuracy that was measured before."""
+    """Replace earlier results; with --measure, an earlier measurement."""
     measure: bool = False
-    """Measure how wrong ψ is, and save it with the agent; with --task, diagnose it afterwards."""
-    trust: bool = False
-    """Allow the agent's file to name a module that its environment is imported from."""
+    """Measure the error of ψ and save it with the agent, before any diagnosis."""
 
     def __post_init__(self) -> None:
         if self.task is None and not self.measure:
@@ -84,11 +76,11 @@ def run(words: list[str]) -> None:
 def _measure(command: Diagnose) -> None:
     agents = measure_and_save(command.run, command.overwrite, command.trust, progress_console())
     for agent in agents:
-        Console().print(table_of(_accuracy(agent), f"{agent!r}: how wrong ψ is"))
+        Console().print(table_of(_accuracy(agent), f"{agent!r}: error of ψ"))
 
 
 def _accuracy(agent: TrainedAgent) -> pd.DataFrame:
-    """Two rows of text: errors per feature, and optimism by distance."""
+    """A table of two rows: errors per feature, and optimism by distance."""
     assert agent.accuracy is not None
     steps = ", ".join(f"{error:.1%}" for error in agent.accuracy.step_error)
     promises = ", ".join(f"{share:.0%} at {distance:.2g}" for distance, share in agent.accuracy.optimism)
@@ -97,7 +89,8 @@ def _accuracy(agent: TrainedAgent) -> pd.DataFrame:
 
 
 def _diagnose(command: Diagnose) -> None:
-    agent, console = load(command.run, command.seed), Console()
+    import_modules(command.rule)
+    agent = load(command.run, command.seed, command.trust)
     results = [command.path / name for name in ("actors.csv", "candidates.csv", "features.csv", "diagnosis.png")]
     for path in results:
         require_free(path, command.overwrite)
@@ -115,19 +108,20 @@ def _diagnose(command: Diagnose) -> None:
     for path, table in zip(results, (found.actors, found.candidates, found.features), strict=False):
         write_table(path, table)
     title = f"{command.run} on task {command.task}, {command.episodes} episodes each"
-    save(diagnosis_figure(found.actors, found.candidates, found.features, title, _names(agent)), results[-1])
-    _print(console, agent, found, title, command.episodes)
-    console.print(f"Tables: {command.path}   figure: {results[-1]}", soft_wrap=True)
-    print_next(console, f"evaluate {command.run} --task {command.task} --rule cautious gpi follow single")
+    save(diagnosis_figure(found.actors, found.candidates, found.features, title, _feature_names(agent)), results[-1])
+    _print(agent, found, title, command.episodes)
+    print_lines(f"Tables: {command.path}   figure: {results[-1]}")
+    print_next(f"evaluate {command.run} --task {command.task} --rule cautious gpi follow single")
 
 
-def _names(agent: TrainedAgent) -> tuple[str, ...]:
+def _feature_names(agent: TrainedAgent) -> tuple[str, ...]:
     if not is_standard_room(agent.file.environment, agent.file.environment_arguments):
         return ()
     return tuple(kind.name for kind in OBJECTS[: agent.file.spec.features])
 
 
-def _print(console: Console, agent: TrainedAgent, found: Diagnosis, title: str, episodes: int) -> None:
+def _print(agent: TrainedAgent, found: Diagnosis, title: str, episodes: int) -> None:
+    console = Console()
     actors = found.actors.assign(**{name: found.actors[name].map("{:.3g}".format) for name in ("score", "std")})
     shares = {name: actors[name].map("{:.1%}".format) for name in ("improved", "undone", "idle")}
     console.print(table_of(actors.assign(**shares), title))
@@ -138,14 +132,13 @@ def _print(console: Console, agent: TrainedAgent, found: Diagnosis, title: str, 
     for rule in rules.itertuples():
         verdict = _verdict(rule.score - best.score, _standard_error((rule.std, best["std"]), episodes))
         stuck = f", and idle for {rule.longest_idle} steps in a row" if rule.longest_idle > _STUCK else ""
-        console.print(f"{rule.name}: {verdict} the best policy alone ({best['name']}){stuck}.", soft_wrap=True)
-    if agent.accuracy is None and agent.file.kind == "usfa":
-        unmeasured = "How wrong ψ is was not measured, and the cautious rule assumes it; --measure measures it."
-        console.print(unmeasured, soft_wrap=True)
+        print_lines(f"{rule.name}: {verdict} the best policy alone ({best['name']}){stuck}.")
+    if agent.accuracy is None and agent.actor.learns_psi:
+        print_lines("The cautious rule assumes the error of ψ, which was not measured; measure it with --measure.")
 
 
 def _standard_error(stds: tuple[float, float], episodes: int) -> float:
-    """Of the difference of two means."""
+    """The standard error of the difference of two means."""
     return math.hypot(*stds) / math.sqrt(episodes)
 
 
@@ -157,11 +150,8 @@ def _verdict(difference: float, standard_error: float) -> str:
 
 def _candidates(found: Diagnosis, rule: str) -> pd.DataFrame:
     """The policies in C, and how often one rule trusted each."""
-    table = found.candidates[["policy"]]
-    table = table.assign(
-        **{name: found.candidates[name].map("{:.2f}".format) for name in ("distance", "promised", "realised")}
-    )
-    return table.assign(
-        followed=found.candidates[f"followed, {rule}"].map("{:.1%}".format),
-        improved=found.candidates[f"improved, {rule}"].map("{:.1%}".format),
-    )
+    table = found.candidates
+    columns = {"policy": table.policy}
+    columns |= {name: table[name].map("{:.2f}".format) for name in ("distance", "promised", "realised")}
+    columns |= {name: table[f"{name}, {rule}"].map("{:.1%}".format) for name in ("followed", "improved")}
+    return pd.DataFrame(columns)

@@ -7,22 +7,22 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-import tyro
 from rich.console import Console
 
 from usfa.agents import TrainedAgent
-from usfa.cli.terminal import parse, progress_console, table_of
+from usfa.cli.terminal import AgentOptions, parse, print_lines, progress_console, table_of
 from usfa.decisions import PAPER_RULE, SINGLE
-from usfa.environments.room.scale import as_a_whole, is_standard_room, measured, read_yardstick
+from usfa.environments.room.yardstick import as_a_whole, is_standard_room, measured, read_yardstick
 from usfa.errors import InputError
 from usfa.evaluation import evaluate
+from usfa.registry import import_modules
 from usfa.runs import load
 
 __all__ = ["Evaluate", "run"]
 
 
-@dataclass(frozen=True)
-class Evaluate:
+@dataclass(frozen=True, kw_only=True)
+class Evaluate(AgentOptions):
     """Score a trained agent on any tasks, without learning.
 
     Examples:
@@ -33,35 +33,28 @@ class Evaluate:
       usfa evaluate runs/trip-usfa --task trip-directions --seed 3
     """
 
-    run: tyro.conf.Positional[str]
-    """A run directory, an agent directory, or the name of a shipped agent."""
     task: tuple[str, ...]
     """Tasks w': "1,-1,0,0", the paper's shorthand "1-100", or the name of a set such as trip-directions."""
     candidates: tuple[str, ...] = ()
     """Candidate sets C: task, train, train+task, sample:N, or vectors "1,0;0,1".
-    By default train+task; train where only policies near M were learned, task for a UVFA."""
+    By default train+task; train if only policies near M were learned, task for a UVFA."""
     rule: tuple[str, ...] = ()
     """Decision rules: cautious, cautious:0.5, gpi (Eq. 3), follow; single is the best policy of C in hindsight.
-    By default the agent's own rule, and single beside it where C has several policies."""
-    seed: int | None = None
-    """Which of the training seeds; the first by default."""
+    By default the agent's rule, and also single if C has several policies."""
     episodes: int = 20
-    """Episodes per task, candidate set and rule, where the score is not exact."""
+    """Episodes per task, candidate set and rule, if the score is not exact."""
     epsilon: float = 0.001
-    """Probability of a random action in those."""
-    rng: int = 0
-    """Seed of the evaluation: environments, exploration, sample:N."""
+    """Probability of a random action in these episodes."""
     csv: bool = False
     """Print CSV instead of a table."""
-    trust: bool = False
-    """Allow the agent's file to name a module that its environment is imported from."""
 
 
 def run(words: list[str]) -> None:
     command = parse(Evaluate, "evaluate", words)
     if not command.task:
         raise InputError("--task is empty; expected at least one task, such as 1,0.")
-    agent = load(command.run, command.seed)
+    import_modules(command.rule)
+    agent = load(command.run, command.seed, command.trust)
     tables = [_scores(command, agent, task) for task in command.task]
     if is_standard_room(agent.file.environment, agent.file.environment_arguments):
         yardstick = read_yardstick()
@@ -75,17 +68,16 @@ def run(words: list[str]) -> None:
     known = bool(table.optimal.notna().any())
     table = table.drop(columns=["std"] if known else ["optimal", "gap"])
     how = "exact returns" if known else f"undiscounted returns of {command.episodes} episodes, ε = {command.epsilon:g}"
-    console = Console()
-    console.print(table_of(_rounded(table) if "normalised" in table else table, f"{agent!r}: {how}"))
-    if SINGLE in set(table.rule):
-        console.print("single: the best policy of C for each task in hindsight, followed alone.", soft_wrap=True)
-    if agent.accuracy is None and agent.file.kind == "usfa" and not set(table.rule) <= {PAPER_RULE, SINGLE}:
-        unmeasured = f"How wrong ψ is was not measured but assumed: usfa diagnose {command.run} --measure measures it."
-        console.print(unmeasured, soft_wrap=True)
+    Console().print(table_of(_rounded(table) if "normalised" in table else table, f"{agent!r}: {how}"))
+    rules = set(table.rule)
+    if SINGLE in rules:
+        print_lines("single: the best policy of C for each task in hindsight, followed alone.")
+    if agent.accuracy is None and agent.actor.learns_psi and not rules <= {PAPER_RULE, SINGLE}:
+        print_lines(f"The error of ψ is assumed; measure it with usfa diagnose {command.run} --measure.")
 
 
 def _rounded(table: pd.DataFrame) -> pd.DataFrame:
-    """Scores in the room, narrow enough for a terminal."""
+    """Round the scores in the room, so that the table fits into a terminal."""
     digits = {"score": 1, "std": 1, "random": 1, "oracle": 1, "normalised": 2}
     cells = {
         name: ["–" if math.isnan(value) else f"{value:.{count}f}" for value in table[name]]
@@ -118,7 +110,7 @@ def _default_rules(agent: TrainedAgent, candidates: str) -> tuple[str, ...]:
 
 
 def _with_whole(table: pd.DataFrame, name: str) -> pd.DataFrame:
-    """The scores of a set of tasks with a row for the set, where all of it is measured."""
+    """Add a row for the whole set of tasks, if the yardstick has all of them."""
     if table.task.nunique() == 1 or table.normalised.isna().any():
         return table
     return pd.concat([table, as_a_whole(table, name)], ignore_index=True)

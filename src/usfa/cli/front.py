@@ -7,12 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import tyro
 from numpy.typing import NDArray
 from rich.console import Console
 
 from usfa.agents import TrainedAgent
-from usfa.cli.terminal import parse, progress_console, table_of
+from usfa.cli.terminal import AgentOptions, parse, print_lines, progress_console, table_of
 from usfa.errors import InputError
 from usfa.evaluation import (
     front_indicators,
@@ -26,17 +25,18 @@ from usfa.evaluation import (
 from usfa.figures import save
 from usfa.figures.fronts import FIGURES, all_figures
 from usfa.files import require_free
+from usfa.registry import import_modules
 from usfa.runs import load
 from usfa.tasks import parse_tasks
 
 __all__ = ["Front", "run"]
 
 
-@dataclass(frozen=True)
-class Front:
-    """What a trained agent reaches over many preferences: expected utility, hypervolume and the like, and figures.
+@dataclass(frozen=True, kw_only=True)
+class Front(AgentOptions):
+    """Score a trained agent over many preferences: expected utility, hypervolume and other indicators, with figures.
 
-    Every number is printed with the γ, the reference point, the preferences and the episodes it depends on.
+    Every number is printed with its γ, reference point, preferences and number of episodes.
 
     Examples:
       usfa front trip
@@ -45,37 +45,29 @@ class Front:
       usfa front runs/mine --preferences lattice:12 --known "1.5,0,-1;0,1.5,-1" --out runs/mine-front
     """
 
-    run: tyro.conf.Positional[str]
-    """A run directory, an agent directory, or the name of a shipped agent."""
     preferences: str = "simplex:100"
     """Preferences w: simplex:N, lattice:H (multiples of 1/H), corners, the name of a set, or vectors "1,0;0.5,0.5"."""
     candidates: str | None = None
-    """Candidate set C: task, train, train+task, sample:N, or vectors. By default train+task; train where
+    """Candidate set C: task, train, train+task, sample:N, or vectors. By default train+task; train if
     only policies near M were learned, task for a UVFA."""
     rule: str | None = None
-    """How to choose among them: cautious (the default), gpi (Eq. 3), follow."""
+    """Decision rule: cautious (the default), gpi (Eq. 3), follow."""
     gamma: float | None = None
-    """γ of the values; by default that of the training."""
+    """Discount factor of the values; by default that of training."""
     reference: str | None = None
-    """Reference point of the hypervolume, such as 0,-50; without one there is no hypervolume."""
+    """Reference point of the hypervolume, such as 0,-50; without it no hypervolume is computed."""
     known: str = "env"
-    """What is known to be possible: env asks the environment, none, the values "0.7,-1;8.2,-3", or a CSV of them."""
+    """Known front: env (from the environment), none, values "0.7,-1;8.2,-3", or a CSV file of values."""
     episodes: int = 5
-    """Episodes per preference; 1 is enough where nothing is random."""
+    """Episodes per preference; 1 is enough if nothing is random."""
     epsilon: float = 0.0
     """Probability of a random action."""
-    seed: int | None = None
-    """Which of the training seeds; the first by default."""
-    rng: int = 0
-    """Seed of the evaluation: environments, exploration, sample:N."""
     names: tuple[str, ...] = ()
     """Names of the objectives, for the figures."""
     out: Path | None = None
-    """Where front.csv, indicators.csv, known.csv and figures/ go; by default runs/front-RUN."""
+    """Directory for front.csv, indicators.csv, known.csv and figures/; by default runs/front-RUN."""
     overwrite: bool = False
-    """Replace the results of an earlier call."""
-    trust: bool = False
-    """Allow the agent's file to name a module that its environment is imported from."""
+    """Replace earlier results."""
 
     @property
     def path(self) -> Path:
@@ -84,7 +76,8 @@ class Front:
 
 def run(words: list[str]) -> None:
     command = parse(Front, "front", words)
-    agent = load(command.run, command.seed)
+    import_modules([command.rule])
+    agent = load(command.run, command.seed, command.trust)
     _check(command, agent.file.spec.features)
     known = _known(command, agent)
     front = front_of(
@@ -106,7 +99,7 @@ def run(words: list[str]) -> None:
 
 
 def _check(command: Front, features: int) -> None:
-    """What only the end of the command needs is checked before the episodes."""
+    """Check the options that are used after the episodes."""
     if command.reference is not None:
         reference_point(command.reference, features)
     if command.names and len(command.names) != features:
@@ -118,7 +111,7 @@ def _check(command: Front, features: int) -> None:
 
 
 def _results(command: Front) -> list[Path]:
-    """All that may be written."""
+    """All files that may be written."""
     tables = [command.path / f"{name}.csv" for name in ("front", "known", "indicators")]
     return [*tables, *(command.path / "figures" / f"{name}.png" for name in FIGURES)]
 
@@ -162,34 +155,31 @@ def _print(
     known: NDArray[np.float64] | None,
     indicators: pd.DataFrame,
 ) -> None:
-    console = Console()
-    console.print(table_of(_shown(indicators), repr(agent)))
-    for line in (
-        "agent: what the policy of each preference gets it; set: if it could choose among the policies of all.",
-        "No known front, and so no utility loss: --known can give one." if known is None else "",
+    Console().print(table_of(_shown(indicators), repr(agent)))
+    print_lines(
+        "agent: each preference uses its own policy; set: each uses the best policy of all preferences.",
+        "No known front, and so no utility loss: give one with --known." if known is None else "",
         _beyond(front),
         "No hypervolume: it needs a --reference point." if command.reference is None else "",
         f"Front: {command.path / 'front.csv'}   figures: {command.path / 'figures'}",
-    ):
-        if line:
-            console.print(line, soft_wrap=True)
+    )
 
 
 def _beyond(front: pd.DataFrame) -> str:
-    """A known front that is no bound is worth a word, unless a few episodes were lucky.
+    """Warn if preferences exceed the known front by more than the noise of the episodes.
 
-    The std of few episodes is often far too small, so that the one of all preferences counts as well.
+    The std of few episodes is often far too small, so that of all preferences is a lower limit.
     """
     std = np.maximum(front["std"], np.sqrt((front["std"] ** 2).mean()))
     slack = 5 * std / np.sqrt(front.episodes) + 1e-5 * front.optimal.abs() + 1e-6
     count = int((front.utility - front.optimal > slack).sum())
     luck = ", or one episode each was luck" if front.episodes.iloc[0] == 1 else ""
-    wrong = f"it is not complete, or belongs to another γ{luck}"
-    return f"{count} of {len(front)} preferences get more than the known front has: {wrong}." if count else ""
+    reason = f"it is not complete, or belongs to another γ{luck}"
+    return f"{count} of {len(front)} preferences get more than the known front has: {reason}." if count else ""
 
 
 def _shown(indicators: pd.DataFrame) -> pd.DataFrame:
-    """What is there, narrow enough for a terminal."""
+    """The indicators that have values, with columns that fit into a terminal."""
     indicators = indicators.dropna(how="all", subset=["agent", "best_of_set", "known"])
     return pd.DataFrame(
         {

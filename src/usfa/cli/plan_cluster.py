@@ -10,11 +10,10 @@ import torch
 import tyro
 from rich.console import Console
 
-from usfa.cli.terminal import parse, table_of
+from usfa.cli.terminal import parse, print_lines, table_of
 from usfa.cluster import ClusterConfig
-from usfa.cluster.connection import connected
-from usfa.cluster.measuring import measure_costs
-from usfa.cluster.planning import Costs, Site, actors_until, predict
+from usfa.cluster.planning import Costs, Site, actors_until, measure_costs, predict
+from usfa.cluster.ray import connected
 from usfa.errors import InputError
 from usfa.evaluation import write_table
 from usfa.figures import save
@@ -27,28 +26,28 @@ __all__ = ["PlanCluster", "run"]
 
 @dataclass(frozen=True)
 class PlanCluster:
-    """How many actors to rent: measures one actor and the learner here, predicts frames/s for any number of actors.
+    """Measure one actor and the learner on this machine, and predict frames/s for any number of actors.
 
     Examples:
       usfa plan-cluster room-laptop
       usfa plan-cluster room-paper --actors 8 32 128 512 --gigabits 25 --learner-speedup 40
-      usfa plan-cluster room-laptop --shared-cores 16 --actors 1 4 8 16   (all on one machine of 16 cores)
+      usfa plan-cluster room-laptop --shared-cores 16 --actors 1 4 8 16   (one machine with 16 cores)
     """
 
     preset: tyro.conf.Positional[str]
-    """What would be trained, see `usfa list`."""
+    """Preset to train, see `usfa list`."""
     actors: tuple[int, ...] = (1, 2, 3, 4, 6, 10, 20, 50, 100, 200, 500, 1000)
     """Numbers of actors to predict for."""
     gigabits: float = 10.0
-    """Bandwidth of the learner's network."""
+    """Network bandwidth of the learner in Gbit/s."""
     learner_speedup: float = 1.0
-    """How many times faster than here the learner will learn, with a GPU say."""
+    """Speed of the learner relative to this machine, for example with a GPU."""
     shared_cores: int | None = None
-    """Predict for one machine whose so many cores all share; by default actors have nodes of their own."""
+    """Number of cores, if everything runs on one machine; by default actors have nodes of their own."""
     rounds: int = 10
-    """How many trajectories are measured."""
+    """Number of trajectories to measure."""
     out: Path | None = None
-    """Where plan.csv and plan.png go; by default runs/plan-PRESET."""
+    """Directory for plan.csv and plan.png; by default runs/plan-PRESET."""
 
     def __post_init__(self) -> None:
         if not self.actors or min(self.actors) < 1:
@@ -69,7 +68,7 @@ def run(words: list[str]) -> None:
     write_table(path / "plan.csv", table)
     save(plan(table), path / "plan.png")
     _print(costs, site, table)
-    Console().print(f"Table: {path / 'plan.csv'}   figure: {path / 'plan.png'}", soft_wrap=True)
+    print_lines(f"Table: {path / 'plan.csv'}   figure: {path / 'plan.png'}")
 
 
 def _measured(command: PlanCluster) -> Costs:
@@ -82,14 +81,12 @@ def _measured(command: PlanCluster) -> Costs:
 
 
 def _print(costs: Costs, site: Site, table: pd.DataFrame) -> None:
-    console = Console()
     shown = table.assign(frames_per_second=table.frames_per_second.round().astype(int))
-    console.print(table_of(shown[["actors", "frames_per_second", "limit", "staleness"]], "predicted"))
+    Console().print(table_of(shown[["actors", "frames_per_second", "limit", "staleness"]], "predicted"))
     needed, limit = actors_until(costs, site)
-    for line in (
+    print_lines(
         f"A trajectory of {costs.frames:,} frames: {costs.act:.3f} s to act, {costs.send:.3f} to send "
         f"({costs.trajectory_bytes / 1e6:.1f} MB), {costs.learn:.3f} to learn, {costs.publish:.4f} to publish weights "
         f"({costs.weights_bytes / 1e6:.1f} MB).",
         f"{needed} actor{'s are' if needed > 1 else ' is'} enough: with more, the {limit} is the limit.",
-    ):
-        console.print(line, soft_wrap=True)
+    )

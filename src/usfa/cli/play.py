@@ -16,7 +16,7 @@ __all__ = ["Play", "run"]
 
 @dataclass(frozen=True)
 class Play:
-    """The playground: change the task with sliders in the browser, and watch the agent change its mind.
+    """The playground: change the task with sliders in the browser, and watch how the agent's behaviour changes.
 
     Examples:
       usfa play
@@ -27,23 +27,23 @@ class Play:
     """
 
     first: tyro.conf.Positional[str] = "room"
-    """The agent to begin with: a shipped one, a run directory or an agent directory."""
+    """The first agent: a shipped one, a run directory or an agent directory."""
     agent: tuple[str, ...] = ()
-    """More agents to choose from; the shipped ones are always there."""
+    """More agents to choose from, besides the shipped ones."""
     environment: str | None = None
-    """Where the agents act, in place of where they were trained; it must look the same to them."""
+    """Environment to act in, instead of the one in training; with the same observations, actions and features."""
     host: str = "127.0.0.1"
-    """The address to listen on; any but localhost needs --allow-remote."""
+    """Address to listen on; any other than localhost needs --allow-remote."""
     port: int = 8642
-    """0 takes a free one."""
+    """Port to listen on; 0 chooses a free one."""
     allow_remote: bool = False
-    """Let other machines in, with a token."""
+    """Accept connections from other machines that have a token."""
     sessions: int = 16
-    """Visitors at the same time."""
+    """Maximal number of visitors at the same time."""
     browser: bool = True
-    """Open the page."""
+    """Open the page in the browser."""
     trust: bool = False
-    """Allow agents' files to name a module that their environment is imported from."""
+    """Allow agents' files to name a module to import their environment from."""
 
 
 def run(words: list[str]) -> None:
@@ -51,9 +51,9 @@ def run(words: list[str]) -> None:
     for module in ("starlette", "uvicorn", "websockets"):
         if importlib.util.find_spec(module) is None:
             raise InputError(f"The playground needs {module}; install it with pip install 'usfa[web]'.")
-    from usfa.playground import Address, Limits, Repertoire, serve
+    from usfa.playground import Address, Catalogue, Limits, serve
 
-    address = Address(command.host, command.port, command.allow_remote)
+    address, limits = Address(command.host, command.port, command.allow_remote), Limits(sessions=command.sessions)
     others = () if command.environment is not None else tuple(SHIPPED_AGENTS)
-    repertoire = Repertoire((command.first, *command.agent, *others), command.environment, command.trust)
-    serve(repertoire, address, Limits(sessions=command.sessions), command.browser)
+    catalogue = Catalogue((command.first, *command.agent, *others), command.environment, command.trust)
+    serve(catalogue, address, limits, command.browser)

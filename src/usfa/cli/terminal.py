@@ -1,4 +1,4 @@
-"""What the commands share: parsing, where results go, tables, and the next command to copy."""
+"""Parsing and printing for all commands."""
 
 from __future__ import annotations
 
@@ -18,19 +18,29 @@ from usfa.errors import InputError
 from usfa.paper.report import format_cell
 from usfa.runs.directory import OnExisting
 
-__all__ = ["Output", "parse", "parse_some", "print_next", "progress_console", "table_of"]
+__all__ = [
+    "AgentOptions",
+    "Output",
+    "parse",
+    "parse_some",
+    "print_lines",
+    "print_next",
+    "progress_console",
+    "show_help",
+    "table_of",
+]
 
 
 @dataclass(frozen=True)
 class Output:
-    """Where results go."""
+    """Options of commands that write a run directory."""
 
     out: Path | None = None
-    """The run directory; by default runs/NAME."""
+    """Run directory; by default runs/NAME."""
     resume: bool = False
-    """Go on with the run that is already there."""
+    """Continue the run in this directory."""
     overwrite: bool = False
-    """Replace the run that is already there."""
+    """Replace the run in this directory."""
 
     def __post_init__(self) -> None:
         if self.resume and self.overwrite:
@@ -47,13 +57,27 @@ class Output:
         return path
 
 
+@dataclass(frozen=True, kw_only=True)
+class AgentOptions:
+    """Options of commands that let a trained agent act."""
+
+    run: tyro.conf.Positional[str]
+    """A run directory, an agent directory, or the name of a shipped agent."""
+    seed: int | None = None
+    """Training seed of the agent, if there are several; the first by default."""
+    rng: int = 0
+    """Random seed of the episodes: environments, exploration, sample:N."""
+    trust: bool = False
+    """Allow the agent's file to name modules to import, for its environment, network, sampler or agent class."""
+
+
 def parse(command: Any, program: str, words: list[str], default: Any = None) -> Any:
     _check_repeats(words)
     return tyro.cli(command, prog=f"usfa {program}", args=words, default=default, description=command.__doc__)
 
 
 def _check_repeats(words: list[str]) -> None:
-    """An option that is repeated would count once, silently."""
+    """Reject repeated options, of which tyro would silently use one."""
     options = [word.partition("=")[0].replace("_", "-") for word in words if word.startswith("--")]
     for option, count in Counter(options).items():
         if count > 1:
@@ -61,13 +85,23 @@ def _check_repeats(words: list[str]) -> None:
 
 
 def parse_some(command: Any, words: list[str]) -> Any:
-    """What a command understands of the words; the others, and calls for help, are left to who comes next."""
+    """Parse the options that a command knows, and ignore the others and --help."""
     asked = [word for word in words if word not in {"-h", "--help"}]
     return tyro.cli(command, args=asked, return_unknown_args=True)[0]
 
 
+def show_help(words: list[str], about: str | None, missing: str) -> bool:
+    """Print help if the first word is missing or an option; raise InputError unless help was requested."""
+    if words and not words[0].startswith("-"):
+        return False
+    print(about)
+    if not words or words[0] not in {"-h", "--help"}:
+        raise InputError(missing)
+    return True
+
+
 def progress_console() -> Console:
-    """Progress goes to stderr: stdout is for results, and may be a pipe that closes early."""
+    """A console on stderr, so that stdout holds results only."""
     return Console(stderr=True)
 
 
@@ -81,12 +115,19 @@ def table_of(rows: pd.DataFrame, title: str) -> Table:
     return table
 
 
-def print_next(console: Console, command: str) -> None:
-    console.print(f"Next: {_program()} {command}", soft_wrap=True)
+def print_lines(*lines: str) -> None:
+    """Print the lines that are not empty, without breaking them."""
+    for line in filter(None, lines):
+        Console().print(line, soft_wrap=True)
+
+
+def print_next(command: str) -> None:
+    """Suggest the next command."""
+    print_lines(f"Next: {_program()} {command}")
 
 
 def _program() -> str:
-    """How we were called, so that the next command can be copied."""
+    """The name under which this program was called."""
     called = sys.argv[0]
     if Path(called).name != "usfa":
         return "python -m usfa"

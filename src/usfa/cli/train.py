@@ -13,13 +13,25 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from usfa.cli.terminal import Output, parse, parse_some, print_next, progress_console, table_of
+from usfa.agents import part_texts
+from usfa.cli.terminal import (
+    Output,
+    parse,
+    parse_some,
+    print_lines,
+    print_next,
+    progress_console,
+    show_help,
+    table_of,
+)
 from usfa.cluster import ClusterConfig, read_account
 from usfa.environments import ENVIRONMENTS, check_trusted, similar_environments
-from usfa.environments.room.scale import is_standard_room, read_yardstick
+from usfa.environments.room.yardstick import is_standard_room, read_yardstick
 from usfa.errors import InputError, unknown_name
 from usfa.evaluation import read_scores, summarise
-from usfa.paper.room_tables import ROOM_TITLE, final_table, has_rows_for, summary_of
+from usfa.paper.room_report import ROOM_TITLE, final_table, has_rows_for, summary_of
+from usfa.records import to_json
+from usfa.registry import import_modules, is_own
 from usfa.runs import PRESETS, TrainConfig, preset, settings_for, train
 from usfa.runs.directory import RunDirectory
 from usfa.runs.loading import read_training
@@ -33,8 +45,8 @@ __all__ = ["Train", "run"]
 class Train:
     """Train an agent with several seeds at once, freeze snapshots, score them.
 
-    The first word is a preset (see `usfa list`), an environment, which gets settings by what it shows, or the
-    config.json of an earlier run; every setting can be changed.
+    The first word is a preset (see `usfa list`), an environment, which gets default settings for its observations, or
+    the config.json of an earlier run; every setting can be changed.
 
     Examples:
       usfa train trip-usfa
@@ -51,11 +63,11 @@ class Train:
     output: Annotated[Output, tyro.conf.arg(name="")] = field(default_factory=Output)
     cluster: Annotated[ClusterConfig, tyro.conf.arg(name="")] = field(default_factory=ClusterConfig)
     frames: int | None = None
-    """In short: a budget of so many frames, with snapshots as far apart as they were."""
+    """Shorthand for a budget in frames, with the same number of frames between snapshots."""
 
     @property
     def resolved(self) -> TrainConfig:
-        """The configuration, with the shorthand written out."""
+        """The configuration, with --frames applied."""
         if self.frames is None:
             return self.config
         learner, evaluation = self.config.learner, self.config.evaluation
@@ -70,8 +82,8 @@ class Train:
 
 
 @dataclass(frozen=True)
-class _Where:
-    """What has to be known of an environment before its settings can be chosen."""
+class _EnvironmentOptions:
+    """The options of an environment that its default settings depend on."""
 
     environment_arguments: Mapping[str, bool | int | float | str] = field(default_factory=dict)
     phi: str = "reward"
@@ -80,45 +92,43 @@ class _Where:
 def run(words: list[str]) -> None:
     if words[:1] == ["--env"]:
         words = words[1:]
-    if not words or words[0].startswith("-"):
-        print(Train.__doc__)
-        if not words or words[0] not in {"-h", "--help"}:
-            raise InputError(f"A preset is missing; expected one of {', '.join(PRESETS)}, or an environment.")
-        print(f"Presets: {', '.join(PRESETS)}. `usfa train PRESET --help` shows every setting.")
+    presets = ", ".join(PRESETS)
+    about = f"{Train.__doc__}\nPresets: {presets}. `usfa train PRESET --help` shows every setting."
+    if show_help(words, about, f"A preset is missing; expected one of {presets}, or an environment."):
         return
     trust, (what, *rest) = "--trust" in words, [word for word in words if word != "--trust"]
+    import_modules(rest)
     config, name = _configuration(what, rest, trust)
     command = _with_flags(name, rest, config)
-    if command.output.resume:  # what is resumed keeps its own settings; flags may only repeat them
-        saved = RunDirectory(command.output.path(name)).config(TrainConfig)
-        _check_meant(what, command.config, saved, command.output.path(name))
+    if command.output.resume:  # a resumed run keeps its settings; flags may only repeat them
+        saved = RunDirectory(command.output.path(name)).config(TrainConfig, trust)
+        _check_same_run(what, command.config, saved, command.output.path(name))
         named = (saved.environment, saved.phi) == (command.config.environment, command.config.phi)
         check_trusted(saved.environment, trust or named, saved.phi)
         command = _with_flags(name, rest, saved)
     path, existing = command.output.path(name), command.output.existing
-    run = train(command.resolved, path, existing, progress_console(), cluster=command.cluster)
-    _print_training(Console(), run)
+    _print_training(train(command.resolved, path, existing, progress_console(), cluster=command.cluster))
 
 
-def _check_meant(what: str, named: TrainConfig, saved: TrainConfig, path: Path) -> None:
-    """Of the settings only the run's own count, so that another name would be taken for it without a word."""
+def _check_same_run(what: str, named: TrainConfig, saved: TrainConfig, path: Path) -> None:
+    """Resuming ignores the given settings, so reject the name of a different preset."""
     there, given = ((config.environment, agent_name(config)) for config in (saved, named))
     if there != given:
         raise InputError(
             f"The run in {path} trains {there[1]} in {there[0]}; {what} is {given[1]} in {given[0]}. "
-            "Expected the name and the flags that it was begun with."
+            "Expected the name and the flags that the run was started with."
         )
 
 
 def _configuration(what: str, words: list[str], trust: bool) -> tuple[TrainConfig, str]:
-    """What the first word stands for (a file, an environment or a preset), and how to call the run."""
+    """The configuration for the first word (a file, an environment or a preset), and the name of the run."""
     if what.endswith(".json"):
-        config = read_training(Path(what))
+        config = read_training(Path(what), trust)
         check_trusted(config.environment, trust, config.phi)
         return config, Path(what).resolve().parent.name
     if what in ENVIRONMENTS or re.search(r":|-v\d+$", what):
-        where = parse_some(_Where, words)
-        config = settings_for(what, where.environment_arguments, where.phi, progress_console())
+        options = parse_some(_EnvironmentOptions, words)
+        config = settings_for(what, options.environment_arguments, options.phi, progress_console())
         return config, re.sub(r"[:/]", "-", what)
     if what not in PRESETS:
         raise unknown_name("preset or environment", what, [*PRESETS, *similar_environments(what)])
@@ -126,26 +136,28 @@ def _configuration(what: str, words: list[str], trust: bool) -> tuple[TrainConfi
 
 
 def _with_flags(name: str, words: list[str], config: TrainConfig) -> Train:
-    """A configuration, changed by flags. Arguments of the environment are added to those that it has.
+    """A configuration, changed by flags. Arguments of the environment are added to those in the configuration.
 
-    tyro is not shown the latter: it would make a flag of each, and take no others.
+    tyro does not get the latter: it would make a flag of each, and accept no others.
     """
     command: Train = parse(Train, f"train {name}", words, Train(replace(config, environment_arguments={})))
     arguments = {**config.environment_arguments, **command.config.environment_arguments}
     return replace(command, config=replace(command.config, environment_arguments=arguments))
 
 
-def _print_training(console: Console, run: RunDirectory) -> None:
+def _print_training(run: RunDirectory) -> None:
     config, scores = run.config(TrainConfig), read_scores(run.scores)
     if is_standard_room(config.environment, config.environment_arguments) and has_rows_for(scores):
-        console.print(table_of(final_table(summary_of(scores, read_yardstick())), ROOM_TITLE))
+        table = table_of(final_table(summary_of(scores, read_yardstick())), ROOM_TITLE)
     else:
-        console.print(_table_of_means(scores))
+        table = _table_of_means(scores)
+    Console().print(table)
     if run.trajectories.exists():
-        console.print(f"Of the actors: {read_account(run.trajectories)}.", soft_wrap=True)
+        print_lines(f"Of the actors: {read_account(run.trajectories)}.")
     task = format_task(parse_task(scores.task.iloc[-1]).round(2))
-    trust = " --trust" if ":" in config.environment + config.phi else ""
-    print_next(console, f"evaluate {run.path} --task {task}{trust}")
+    own = [text for text in part_texts(to_json(config)) if isinstance(text, str) and is_own(text)]
+    trust = " --trust" if own or ":" in config.environment + config.phi else ""
+    print_next(f"evaluate {run.path} --task {task}{trust}")
 
 
 def _table_of_means(scores: pd.DataFrame) -> Table:

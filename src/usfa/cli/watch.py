@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import tyro
-from rich.console import Console
 
-from usfa.cli.terminal import parse, progress_console
+from usfa.cli.terminal import parse, print_lines, progress_console, show_help
 from usfa.environments import ENVIRONMENTS
-from usfa.errors import InputError
 from usfa.runs.watch import Watch, watch
 
 __all__ = ["WatchCommand", "run"]
@@ -18,7 +16,7 @@ __all__ = ["WatchCommand", "run"]
 
 @dataclass(frozen=True)
 class WatchCommand:
-    """Record one episode of a policy: a film, and a contact sheet, with task, map and collected objects.
+    """Record one episode of a policy as a film and a contact sheet, with task, map and collected objects.
 
     Examples:
       usfa watch room --agent room --task 1,1,-1,0
@@ -33,12 +31,10 @@ class WatchCommand:
 
 
 def run(words: list[str]) -> None:
-    if not words or words[0].startswith("-"):
-        print(WatchCommand.__doc__)
-        if not words or words[0] not in {"-h", "--help"}:
-            raise InputError(f"An environment is missing; expected one of {', '.join(ENVIRONMENTS)}.")
+    missing = f"An environment is missing; expected one of {', '.join(ENVIRONMENTS)}."
+    if show_help(words, WatchCommand.__doc__, missing):
         return
     environment, *rest = words
     command = parse(WatchCommand, f"watch {environment}", rest)
     film, sheet = watch(environment, command.request, progress_console())
-    Console().print(f"Film: {film}   contact sheet: {sheet}", soft_wrap=True)
+    print_lines(f"Film: {film}   contact sheet: {sheet}")

@@ -1,4 +1,4 @@
-"""Where actors run, how many, and how far they may fall behind."""
+"""Settings of a cluster: its address, the number of actors, and the bound on staleness."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["ClusterConfig", "requests_per_actor"]
 
 
 def requests_per_actor(actors: int) -> int:
-    """How many trajectories each should have in flight, so that somebody acts while the learner learns."""
+    """Default number of open requests per actor, so that at least one actor acts while the learner learns."""
     return 2 if actors == 1 else 1
 
 
@@ -19,18 +19,18 @@ class ClusterConfig:
     """Actors on a Ray cluster; the learner is the process that was started."""
 
     cluster: str | None = None
-    """Act in processes of their own, on Ray (extra ray): local starts it on this machine, auto finds a running cluster,
-    or its HOST:PORT; by default everything is done in one process."""
+    """Ray cluster to act on (extra ray): local starts one on this machine, auto joins a running one, HOST:PORT the one
+    with this head node. By default everything runs in one process."""
     actors: int = 1
-    """How many; each has as many environments as learner.environments says."""
+    """Number of actors; each has `learner.environments` environments."""
     in_flight: int | None = None
-    """Trajectories per actor that are asked for and not yet learned from. By default 1, and 2 for a single actor, so
-    that somebody acts while the learner learns; more make trajectories older."""
+    """Trajectories per actor that are requested and not yet learned from. By default 1, or 2 for a single actor, which
+    then acts while the learner learns. Larger values increase staleness."""
     staleness: int | None = None
-    """The most rounds that the weights behind a trajectory may be old; older ones are dropped. By default four times as
-    many as trajectories are in flight."""
+    """Maximum age, in rounds, of the weights that a trajectory was collected with; older trajectories are dropped. By
+    default four times the number of trajectories in flight."""
     cpus_per_actor: float = 1.0
-    """What Ray reserves for each; less than 1 lets actors share a CPU."""
+    """CPUs that Ray reserves for each actor; less than 1 lets actors share a CPU."""
 
     def __post_init__(self) -> None:
         for name, value in {"actors": self.actors, "in-flight": self.in_flight}.items():
@@ -57,7 +57,7 @@ class ClusterConfig:
 
     @property
     def flags(self) -> str:
-        """How to say this on the command line."""
+        """The same settings as flags of the command line."""
         if self.cluster is None:
             return ""
         changed = {

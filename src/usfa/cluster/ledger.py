@@ -1,4 +1,4 @@
-"""What became of every trajectory that was ever asked for: one line each, on disk before the next checkpoint.
+"""The ledger of trajectories: a file with one line for the end of each request, on disk before the next checkpoint.
 
     asked for = learned + stale + poisoned + lost + surplus + forgotten + under way
 
@@ -13,72 +13,72 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TextIO
 
-__all__ = ["Account", "AccountError", "Entry", "Fate", "Ledger", "Life", "read_account"]
+__all__ = ["Account", "AccountError", "ActorId", "Entry", "Fate", "Ledger", "read_account"]
 
 Fate = Literal["learned", "stale", "poisoned", "lost", "surplus"]
-"""Learned from; too old; not what a trajectory looks like; gone with its actor; came when the budget was used up."""
+"""Learned from; too old; malformed; lost with its actor; arrived after the end of the budget."""
 
 
-class Life(NamedTuple):
-    """One process of one actor. What is started in its place is the next incarnation, and no two have one name."""
+class ActorId(NamedTuple):
+    """One process of one actor. A replacement has the same number and the next incarnation."""
 
-    session: int  # how often the learner was started before
+    session: int  # number of earlier starts of the learner
     actor: int
-    incarnation: int  # how often this actor was replaced in this session
+    incarnation: int  # replacements of this actor in this session
 
     def __str__(self) -> str:
-        return f"{self.actor} ({self.incarnation + 1}. life)" if self.incarnation else str(self.actor)
+        return f"{self.actor} (replacement {self.incarnation})" if self.incarnation else str(self.actor)
 
 
 class Entry(NamedTuple):
     """The end of one trajectory."""
 
-    life: Life
-    sequence: int  # counted from 1 in every life
+    actor: ActorId
+    sequence: int  # counted from 1 for each process
     fate: Fate
-    frames: int = 0  # of all runs; 0 where nobody knows
-    staleness: int = 0  # rounds between the weights it was made with and those it met
+    frames: int = 0  # of all runs; 0 if unknown
+    staleness: int = 0  # rounds between the weights it was collected with and the weights that learned from it
     updates: int = 0  # of the learner, afterwards
     why: str = ""
 
 
 class AccountError(RuntimeError):
-    """Trajectories do not add up. This is never the user's fault."""
+    """The counts of trajectories are inconsistent: a bug in usfa, not an input error."""
 
 
 class Account:
-    """The sums, and the rules: what is settled was asked for, and is settled once."""
+    """Sums over all trajectories. Each requested trajectory is settled at most once, and no other ever."""
 
     def __init__(self) -> None:
         self.sessions = 0
         self.asked = 0
         self.trajectories: Counter[str] = Counter()  # by fate
         self.frames: Counter[str] = Counter()
-        self._asked_of: dict[Life, int] = {}
-        self._under_way: dict[Life, set[int]] = {}
-        self._learned: list[tuple[int, int]] = []  # updates and frames, for a session that begins before them
+        self._asked_of: dict[ActorId, int] = {}
+        self._under_way: dict[ActorId, set[int]] = {}
+        self._learned: list[tuple[int, int]] = []  # (updates, frames), for a session that resumes earlier
 
     @property
     def under_way(self) -> int:
         return sum(map(len, self._under_way.values()))
 
     @property
-    def open(self) -> list[tuple[Life, int]]:
-        """Which they are."""
-        return [(life, sequence) for life, sequences in self._under_way.items() for sequence in sorted(sequences)]
+    def open(self) -> list[tuple[ActorId, int]]:
+        """Actor and sequence number of each trajectory under way."""
+        return [(actor, sequence) for actor, sequences in self._under_way.items() for sequence in sorted(sequences)]
 
     @property
     def dropped(self) -> int:
-        """Everything that ended without being learned from."""
+        """Number of trajectories that ended without being learned from."""
         return sum(self.trajectories.values()) - self.trajectories["learned"]
 
     @property
     def restarts(self) -> int:
-        """Actors that were started in the place of others, in all sessions."""
-        return sum(life.incarnation > 0 for life in self._asked_of)
+        """Number of replaced actors in all sessions."""
+        return sum(actor.incarnation > 0 for actor in self._asked_of)
 
     def begin(self, updates: int) -> None:
-        """A learner begins, or goes on, at this update: later ones never happened, and no old actor lives."""
+        """Begin or resume at this update: later updates are forgotten, and trajectories under way are lost."""
         forgotten = [frames for when, frames in self._learned if when > updates]
         self._learned = [known for known in self._learned if known[0] <= updates]
         self._move("learned", "forgotten", len(forgotten), sum(forgotten))
@@ -92,18 +92,18 @@ class Account:
         self.frames[source] -= frames
         self.frames[target] += frames
 
-    def ask(self, life: Life, up_to: int) -> None:
-        """The trajectories of a life up to this number are asked for."""
-        before = self._asked_of.get(life, 0)
+    def ask(self, actor: ActorId, up_to: int) -> None:
+        """Record that trajectories of an actor were requested, up to this sequence number."""
+        before = self._asked_of.get(actor, 0)
         self.asked += up_to - before
-        self._asked_of[life] = up_to
-        self._under_way.setdefault(life, set()).update(range(before + 1, up_to + 1))
+        self._asked_of[actor] = up_to
+        self._under_way.setdefault(actor, set()).update(range(before + 1, up_to + 1))
 
     def settle(self, entry: Entry) -> None:
-        """AccountError if this trajectory was not asked for or is settled already."""
-        under_way = self._under_way.get(entry.life, set())
+        """Record the end of a trajectory; raise AccountError if it is not under way."""
+        under_way = self._under_way.get(entry.actor, set())
         if entry.sequence not in under_way:
-            raise AccountError(f"Trajectory {entry.sequence} of actor {entry.life} is not under way: {entry}.")
+            raise AccountError(f"Trajectory {entry.sequence} of actor {entry.actor} is not under way: {entry}.")
         under_way.remove(entry.sequence)
         self.trajectories[entry.fate] += 1
         self.frames[entry.fate] += entry.frames
@@ -111,19 +111,19 @@ class Account:
             self._learned.append((entry.updates, entry.frames))
 
     def apply(self, line: dict[str, Any]) -> None:
-        """What a line of the file says."""
+        """Apply one line of the file."""
         if "resumed_at" in line:
             self.begin(line["resumed_at"])
             return
-        life = Life(*line["life"])
+        actor = ActorId(*line["actor"])
         if "fate" in line:
             fields = {name: line[name] for name in Entry._fields if name in line}
-            self.settle(Entry(**fields | {"life": life}))
+            self.settle(Entry(**fields | {"actor": actor}))
         if "asked" in line:
-            self.ask(life, line["asked"])
+            self.ask(actor, line["asked"])
 
     def check(self, learned_frames: int) -> None:
-        """AccountError unless everything adds up, and the learner has learned from what the account says."""
+        """Raise AccountError if the sums are inconsistent, or if the learner has another number of frames."""
         settled = sum(self.trajectories.values())
         if self.asked != settled + self.under_way:
             raise AccountError(
@@ -141,7 +141,7 @@ class Account:
 
 
 class Ledger:
-    """The account and its file, which always says the same."""
+    """The account and its file, updated together."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -149,20 +149,20 @@ class Ledger:
         self._file: TextIO | None = None
 
     def begin(self, updates: int) -> int:
-        """A learner goes on at this update; returns the number of its session."""
+        """Begin or resume at this update; return the number of the session."""
         torn = self._path.exists() and not self._path.read_bytes().endswith(b"\n")
         self._file = self._path.open("a")
         if torn:
-            self._file.write("\n")  # what a power cut left stays a line of its own
+            self._file.write("\n")  # a line torn by a power cut stays separate
         self._write({"session": self.account.sessions, "resumed_at": updates})
         return self.account.sessions - 1
 
-    def ask(self, life: Life, up_to: int, node: str, process: int) -> None:
-        """A new life, where it is lived, and its first trajectories."""
-        self._write({"life": life, "asked": up_to, "node": node, "process": process})
+    def ask(self, actor: ActorId, up_to: int, node: str, process: int) -> None:
+        """Record a new actor, its node and process, and its first requests."""
+        self._write({"actor": actor, "asked": up_to, "node": node, "process": process})
 
     def settle(self, entry: Entry, asked: int | None = None) -> None:
-        """The end of a trajectory, and the last number that is asked of its life by now, if that goes on."""
+        """Record the end of a trajectory, and the last requested sequence number if its actor still runs."""
         line = {**entry._asdict(), "asked": asked}
         self._write({name: value for name, value in line.items() if value not in ("", None)})
 
@@ -173,7 +173,7 @@ class Ledger:
         self._file.flush()
 
     def sync(self) -> None:
-        """Before a checkpoint: what it has learned from must be on disk first."""
+        """Flush the file to disk; required before a checkpoint is written."""
         if self._file is not None:
             os.fsync(self._file.fileno())
 
@@ -183,7 +183,7 @@ class Ledger:
 
 
 def read_account(path: Path) -> Account:
-    """The account in a file; of nothing if there is none. Torn lines, after a power cut, were never written."""
+    """Read the account from a file; empty if the file does not exist. Torn lines are skipped."""
     account = Account()
     if path.exists():
         for text in path.read_text("utf-8").splitlines():

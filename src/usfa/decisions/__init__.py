@@ -1,6 +1,6 @@
-"""Decision rules: from inexact successor features of the policies in C to an action for a task w."""
+"""Decision rules: from approximate successor features of the policies in C to an action for a task w."""
 
-from usfa.decisions.accuracy import Accuracy, CandidateSet, assumed_accuracy
+from usfa.decisions.candidates import CANDIDATE_SETS, Accuracy, CandidateSet, assumed_accuracy, candidate_set
 from usfa.decisions.rules import (
     DEFAULT_RULE,
     PAPER_RULE,
@@ -19,6 +19,7 @@ from usfa.decisions.rules import (
 )
 
 __all__ = [
+    "CANDIDATE_SETS",
     "DEFAULT_RULE",
     "PAPER_RULE",
     "RULES",
@@ -33,6 +34,7 @@ __all__ = [
     "RuleState",
     "Situation",
     "assumed_accuracy",
+    "candidate_set",
     "decided",
     "parse_rule",
     "rule_name",

@@ -1,7 +1,7 @@
-"""A decision for B states in one compiled loop: the same as :func:`usfa.functional.choose` with its doubts and margins.
+"""Decisions for B states in one compiled loop, equal to :func:`usfa.functional.choose` with its doubts and margins.
 
-A decision is about forty operations on a few numbers each. As tensor operations they cost up to half as much as the
-network; compiled they cost next to nothing.
+A decision is about forty operations on a few numbers each. As tensor operations they take up to half the time of the
+network; compiled, their time is negligible.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def decide(
 
 
 def _array(values: Tensor, dtype: torch.dtype) -> NDArray[Any]:
-    """Values as the one kind of array that the loop is compiled for; a conversion costs more than looking first."""
+    """Convert to the array type that the loop is compiled for; the checks are faster than unneeded conversions."""
     if values.dtype is not dtype:
         values = values.to(dtype)
     if values.requires_grad:
@@ -118,7 +118,7 @@ def _decide(
                 q[n, a] = value
                 if best < 0 or own_value > highest:
                     best, highest = a, own_value
-            own[n] = max(best, 0)  # nothing is legal: as argmax does
+            own[n] = max(best, 0)  # as argmax does if nothing is legal
             # the doubt about z, and the margin of an improving step
             gains = psi[b, n, own[n]]
             stake, across = zero, zero
@@ -129,7 +129,7 @@ def _decide(
             doubt = caution * optimism[b, n] * stake
             for a in range(actions):
                 q[n, a] -= doubt
-        # If z·w ≤ 0 for every z in C, no policy is worth following: no margin, as in Eq. 3.
+        # If z·w ≤ 0 for every z in C, no policy serves the task: no margin, as in Eq. 3.
         if not serves:
             margin[:] = 0
         action, policy = _choose(q, margin, own, improves, best_q[b])

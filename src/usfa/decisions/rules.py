@@ -1,7 +1,7 @@
-"""The rules that choose an action, and their names.
+"""Decision rules, which choose an action, and their names.
 
-A rule is an object with one method, :meth:`Rule.decide`. Wherever candidates are given, a rule can be given as well: by
-name, or as an object of your own.
+A rule is an object with one method, :meth:`Rule.decide`. Functions that take candidates also take a rule: a name, an
+object of your own, or "module:Class".
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from torch import Tensor
 
 from usfa.errors import InputError, unknown_name
 from usfa.functional import Choice
+from usfa.registry import is_own, made, resolve
 
 __all__ = [
     "DEFAULT_RULE",
@@ -36,7 +37,7 @@ __all__ = [
 ]
 
 RuleState = tuple[Tensor, ...]
-"""A rule's memory of an episode, each tensor [B, ...]."""
+"""State of a rule within an episode, each tensor [B, ...]."""
 
 
 class Situation(NamedTuple):
@@ -46,9 +47,9 @@ class Situation(NamedTuple):
     w: Tensor  # [B, D]        the tasks
     z: Tensor  # [B, N, D]     the policies in C
     legal: Tensor  # [B, A]        bool
-    step_error: Tensor  # [B, D]        how wrong ψ is between actions, see Accuracy.step_error
-    optimism: Tensor  # [B, N]        how much ψ overestimates each policy, see Accuracy.optimism
-    state: RuleState | None = None  # what the rule returned one step earlier; None when episodes start
+    step_error: Tensor  # [B, D]        one-step error of ψ, see Accuracy.step_error
+    optimism: Tensor  # [B, N]        overestimation by ψ of each policy, see Accuracy.optimism
+    state: RuleState | None = None  # Decision.state of the previous step; None at the start of episodes
 
 
 class Decision(NamedTuple):
@@ -56,17 +57,17 @@ class Decision(NamedTuple):
 
     action: Tensor  # [B]     int64
     policy: Tensor  # [B]     int64, index in C of the trusted z
-    improved: Tensor  # [B]     bool, the action is not the trusted policy's own
-    q: Tensor  # [B, A]  the values that were compared, to be shown; -inf where illegal
-    state: RuleState = ()  # for the next step; a rule without memory returns ()
+    improved: Tensor  # [B]     bool, the action differs from that of the trusted policy
+    q: Tensor  # [B, A]  the compared values, for display; -inf where illegal
+    state: RuleState = ()  # for the next step; () for a rule without state
 
 
 @runtime_checkable
 class Rule(Protocol):
-    """Chooses actions. Tables of scores show its `name`, or the name of its class if it has none."""
+    """Chooses actions. Its name in tables is the attribute `name`, or the name of its class."""
 
     def decide(self, situation: Situation) -> Decision:
-        """The decision for B states at once."""
+        """Decide for B states at once."""
         ...
 
 
@@ -82,7 +83,7 @@ class Gpi:
 
 @dataclass(frozen=True)
 class Follow:
-    """π_z(s) of the z with the largest value on w when it is followed: policy selection without improvement.
+    """π_z(s) of the z whose policy has the largest value on w: policy selection without improvement.
 
     Values are reduced by the measured optimism, as in :class:`Cautious`.
     """
@@ -97,10 +98,10 @@ class Follow:
 class Cautious:
     """Follow the best policy, and improve on it only where the gain exceeds the measured error of ψ.
 
-    The margin of an improving step is twice the error of ψ·w across z, because both values that it compares may be
-    wrong. The value of a policy is reduced by its optimism, which grows with the distance from D_z. Both are measured
-    after training (:class:`usfa.decisions.Accuracy`) and multiplied by `caution`. With an exact ψ, or a caution of 0,
-    this is Eq. 3. docs/decision-rules.md has the theory.
+    The margin of an improving step is twice the error of ψ·w across z, because both compared values may be wrong. The
+    value of a policy is reduced by its optimism, which grows with the distance from D_z. Both are measured after
+    training (:class:`usfa.decisions.Accuracy`) and multiplied by `caution`. With an exact ψ, or a caution of 0, this
+    is Eq. 3. For the theory see docs/decision-rules.md.
     """
 
     caution: float = 1.0
@@ -124,7 +125,7 @@ def _decided_by(situation: Situation, caution: float, improves: bool = True) -> 
 
 @cache
 def _compiled() -> Callable[..., Choice]:
-    """Imported late because numba takes half a second, and once because an import takes as long as a decision."""
+    """Import late, because numba takes half a second, and once, because an import takes as long as a decision."""
     from usfa.decisions.compiled import decide
 
     return decide
@@ -135,16 +136,16 @@ RULES: dict[str, str] = {
     "gpi": "Eq. 3, the paper's: the action with the largest value under any policy in C",
     "follow": "follow the policy in C with the largest value on w', never improve on it",
 }
-"""Rules by name, with a line about each."""
+"""Rules by name, with descriptions."""
 
 DEFAULT_RULE = "cautious"
 PAPER_RULE = "gpi"
 SINGLE = "single"
-"""Not a rule but a baseline of evaluations: the best policy of C for each task in hindsight, followed alone."""
+"""Baseline of evaluations, not a rule: the best policy of C for each task in hindsight, followed alone."""
 
 
 def parse_rule(rule: str | Rule) -> Rule:
-    """A rule from its name ("gpi", "follow", "cautious", "cautious:0.5"), or the object itself if it has `decide`."""
+    """A rule from its name ("gpi", "follow", "cautious", "cautious:0.5", "module:Class"), or the object itself."""
     if not isinstance(rule, str):
         if isinstance(rule, type) or not isinstance(rule, Rule):
             raise InputError(f"The rule is {rule!r}; expected a name ({', '.join(RULES)}) or an object with decide().")
@@ -158,10 +159,18 @@ def parse_rule(rule: str | Rule) -> Rule:
         case "cautious", _:
             return Cautious(_caution(argument) if colon else 1.0)
         case "single", _:
-            raise InputError("The rule 'single' is chosen in hindsight: it can be evaluated, but nothing acts by it.")
+            raise InputError(
+                "The rule is 'single', which is only for evaluations, in hindsight; expected another rule."
+            )
     if name in RULES:
         raise InputError(f"The rule is {rule!r}; expected {name!r}, which has no setting.")
+    if is_own(rule):
+        return made(rule, "rule", resolve(rule, "rule", _is_rule, "a class with a method decide"))
     raise unknown_name("rule", rule, RULES)
+
+
+def _is_rule(cls: type) -> bool:
+    return callable(getattr(cls, "decide", None))
 
 
 def _caution(text: str) -> float:
@@ -175,7 +184,7 @@ def _caution(text: str) -> float:
 
 
 def decided(rule: Rule, situation: Situation) -> Decision:
-    """What a rule decides; InputError if a rule of the user's own returns something that cannot be acted on."""
+    """Decide by a rule; raise InputError if a rule of a user returns an invalid decision."""
     decision = rule.decide(situation)
     if isinstance(rule, Gpi | Follow | Cautious):
         return decision
@@ -194,7 +203,7 @@ def decided(rule: Rule, situation: Situation) -> Decision:
 
 
 def rule_name(rule: str | Rule) -> str:
-    """The name of a rule in tables."""
+    """Name of a rule in tables."""
     if isinstance(rule, str):
         return SINGLE if rule == SINGLE else rule_name(parse_rule(rule))
     return str(getattr(rule, "name", type(rule).__name__))

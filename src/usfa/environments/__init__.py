@@ -1,6 +1,6 @@
 """Environments with a vector reward φ, and a batch of them stepped in one process.
 
-Each is imported when it is first asked for: the room needs no torch, the tables no compiler.
+Each is imported on first use: the room needs no torch, the tables need no compiler.
 """
 
 from __future__ import annotations
@@ -22,11 +22,10 @@ from usfa.environments.spaces import ObservationSpec, action_count, feature_coun
 from usfa.environments.vector_reward import Phi, PhiSource, VectorReward
 
 if TYPE_CHECKING:
-    from usfa.environments.checking import Finding, check_environment
-    from usfa.environments.one_state import OneState, one_state_mdp
+    from usfa.environments.check import check_environment
+    from usfa.environments.check_steps import Finding
     from usfa.environments.room import Room, RoomBatch, RoomRules
-    from usfa.environments.tabular import TabularEnv
-    from usfa.environments.trip import Trip, trip_mdp
+    from usfa.environments.tabular import OneState, TabularEnv, Trip, one_state_mdp, trip_mdp
 
 __all__ = [
     "ENVIRONMENTS",
@@ -60,16 +59,16 @@ __all__ = [
 ]
 
 _LATER = {
-    "Finding": "checking",
-    "OneState": "one_state",
+    "Finding": "check_steps",
+    "OneState": "tabular",
     "Room": "room",
     "RoomBatch": "room",
     "RoomRules": "room",
     "TabularEnv": "tabular",
-    "Trip": "trip",
-    "check_environment": "checking",
-    "one_state_mdp": "one_state",
-    "trip_mdp": "trip",
+    "Trip": "tabular",
+    "check_environment": "check",
+    "one_state_mdp": "tabular",
+    "trip_mdp": "tabular",
 }
 
 

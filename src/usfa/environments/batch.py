@@ -1,7 +1,7 @@
-"""B environments stepped in one process, with seams and episode statistics made explicit.
+"""B environments stepped in one process, with explicit seams between episodes and statistics of them.
 
-Gymnasium's vector environments hide the last observation of an episode behind their autoreset modes; here the
-caller sees every observation once, in order, and knows which of them opens an episode.
+Gymnasium's vector environments hide the last observation of an episode behind their autoreset modes; here every
+observation appears once, in order, and `first` marks those that open an episode.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ Environment = gym.Env[Any, Any]
 
 
 class Step(NamedTuple):
-    """What one step of every environment brought. The present observation is in the batch itself."""
+    """Result of one step of every environment. The present observation is in the batch itself."""
 
     phi: NDArray[np.float32]  # [B, D]
     discount: NDArray[np.float32]  # [B]     γ, or 0 on termination
-    real: NDArray[np.bool_]  # [B]     False at a seam, where nothing was done
+    real: NDArray[np.bool_]  # [B]     False at a seam, where the environment was only reset
     episode_phi: NDArray[np.float64]  # [B, D]  Σφ of the episode that ended here, NaN where none did
     ended: NDArray[np.bool_]  # [B]     an episode ended with this step
+    reward: NDArray[np.float32]  # [B]     scalar reward of the environment, NaN where it has none
 
 
 class Batch(Protocol):
-    """B environments that are stepped together; :class:`EnvironmentBatch` says how seams and episodes are shown."""
+    """B environments stepped together, with seams and episodes as in :class:`EnvironmentBatch`."""
 
     observation: NDArray[Any]  # [B, ...]  encoded
     legal: NDArray[np.bool_]  # [B, A]
@@ -43,13 +44,13 @@ class Batch(Protocol):
 
     @property
     def saves_exactly(self) -> bool:
-        """Whether :meth:`state` leaves every episode as it is."""
+        """Whether :meth:`state` does not interrupt any episode."""
         ...
 
     def __len__(self) -> int: ...
 
     def step(self, action: NDArray[np.int64]) -> Step:
-        """Act once in every environment; what is returned may be overwritten by the next step."""
+        """Act once in every environment; the next step may overwrite the result."""
         ...
 
     def state(self) -> dict[str, Any]: ...
@@ -72,9 +73,9 @@ class EnvironmentBatch:
 
     def __init__(self, envs: Sequence[Environment], gamma: float, seeds: Sequence[int]) -> None:
         if not envs or len(envs) != len(seeds):
-            raise InputError(f"{len(envs)} environments came with {len(seeds)} seeds; expected as many, at least one.")
+            raise InputError(f"{len(envs)} environments have {len(seeds)} seeds; expected one each, and at least one.")
         if len({id(env) for env in envs}) < len(envs):
-            raise InputError(f"The environment {envs[0]} came twice; expected a new one in each place of the batch.")
+            raise InputError(f"The environment {envs[0]} is in the batch twice; expected a new one in each place.")
         if not 0 < gamma <= 1:  # 0 would make a seam look like a termination
             raise InputError(f"gamma is {gamma}; expected a number above 0, at most 1.")
         self.envs = list(envs)
@@ -103,6 +104,7 @@ class EnvironmentBatch:
             real=~self._truncated,
             episode_phi=np.full((size, self.features), np.nan),
             ended=np.zeros(size, np.bool_),
+            reward=np.full(size, np.nan, np.float32),
         )
         for index in range(size):
             if self._truncated[index]:
@@ -115,6 +117,8 @@ class EnvironmentBatch:
     def _step_one(self, index: int, action: int, step: Step) -> None:
         observation, reward, terminated, truncated, info = self.envs[index].step(action)
         step.phi[index] = self._checked_phi(reward)
+        own_reward = info.get("scalar_reward", np.nan)  # set by VectorReward; it can be a vector all the same
+        step.reward[index] = own_reward if np.ndim(own_reward) == 0 else np.nan
         self._episode_phi[index] += step.phi[index]
         if terminated or truncated:
             step.ended[index] = True
@@ -136,33 +140,32 @@ class EnvironmentBatch:
     def _show(self, index: int, observation: object, info: dict[str, Any], *, first: bool) -> None:
         self.observation[index] = seen = self.spec.encode_one(observation)
         if not self.spec.is_image and not np.isfinite(seen).all():
-            raise InputError(f"The environment showed the observation {observation}; expected finite numbers.")
+            raise InputError(f"The observation is {observation}; expected finite numbers.")
         mask = np.asarray(info.get("action_mask", self._all_legal))
         if mask.shape != (self.actions,) or not mask.any():
             raise InputError(
-                f"The environment gave the action_mask {mask}; expected {self.actions} entries with a legal action."
+                f"The action_mask is {mask}; expected {self.actions} entries with at least one legal action."
             )
         self.legal[index] = mask
         self.first[index] = first
 
     def _checked_phi(self, reward: object) -> NDArray[np.float32]:
-        # A copy, because some wrappers go on to change the array they returned.
+        # A copy, because some wrappers later change the array they returned.
         try:
             phi = np.array(reward, dtype=np.float32)
         except (TypeError, ValueError):
             phi = np.full(0, np.nan, np.float32)
         if phi.shape != (self.features,) or not np.isfinite(phi).all():
             raise InputError(
-                f"The environment returned the reward {reward}; expected {self.features} finite numbers, "
-                "as its reward_space says."
+                f"The reward is {reward}; expected {self.features} finite numbers, the size of reward_space."
             )
         return phi
 
     def state(self) -> dict[str, Any]:
-        """What a resumed run needs to go on exactly, JSON-ready.
+        """Return everything that a resumed run needs to continue exactly, JSON-ready.
 
         An environment without `get_state` and `set_state` cannot be saved in the middle of an episode. It starts a
-        new one here, also in the run that goes on, so that both see the same.
+        new one here, also in the run that continues, so that both runs stay equal.
         """
         return {
             "envs": [self._state_of(index) for index in range(len(self))],
@@ -176,7 +179,7 @@ class EnvironmentBatch:
 
     @property
     def saves_exactly(self) -> bool:
-        """Whether :meth:`state` leaves every episode as it is."""
+        """Whether :meth:`state` does not interrupt any episode."""
         return all(is_savable(env) for env in self.envs)
 
     def _state_of(self, index: int) -> dict[str, Any]:
@@ -203,14 +206,14 @@ class EnvironmentBatch:
         env: Any
         for index, (env, saved) in enumerate(zip(self.envs, state["envs"], strict=True)):
             if "restart_seed" in saved:
-                self._reset(index, saved["restart_seed"])  # shows what is there, also if it does not heed seeds
+                self._reset(index, saved["restart_seed"])  # sets the observation too, in case it ignores seeds
             else:
                 env.set_state(saved)
 
 
 @contextmanager
 def failing_in(method: str, env: Environment) -> Iterator[None]:
-    """Say whose mistake it was: an environment is other people's code."""
+    """Turn an exception of the user's environment into an InputError that names the environment and the method."""
     try:
         yield
     except InputError:
@@ -223,5 +226,5 @@ def failing_in(method: str, env: Environment) -> Iterator[None]:
 
 
 def is_savable(env: Environment) -> bool:
-    """Whether it can be saved in the middle of an episode."""
+    """Whether an environment can be saved in the middle of an episode."""
     return hasattr(env, "get_state") and hasattr(env, "set_state")

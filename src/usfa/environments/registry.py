@@ -1,4 +1,4 @@
-"""Environments by name: ours, those of Gymnasium and MO-Gymnasium, and classes of the user's own."""
+"""Environments by name: built-in ones, those of Gymnasium and MO-Gymnasium, and the user's own."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from typing import Any
 import gymnasium as gym
 
 from usfa.environments.batch import Batch, Environment, EnvironmentBatch
-from usfa.environments.importing import import_module
 from usfa.environments.vector_reward import PhiSource, with_phi
 from usfa.errors import InputError, told, unknown_name
+from usfa.registry import import_module
 
 __all__ = [
     "ENVIRONMENTS",
@@ -35,9 +35,9 @@ __all__ = [
 
 @dataclass(frozen=True)
 class _Entry:
-    where: str  # "module:class" below usfa.environments, imported when it is made
+    where: str  # "module:class" below usfa.environments, imported on first use
     about: str
-    batch: str | None = None  # "module:function" for many of them that are faster together
+    batch: str | None = None  # "module:function" that makes a faster batch
 
     @property
     def create(self) -> Callable[..., Environment]:
@@ -56,28 +56,28 @@ def _imported(where: str) -> Any:
 
 ENVIRONMENTS: dict[str, _Entry] = {
     "trip": _Entry(
-        "trip:Trip", "Trip MDP (Section 4.1): coffee and food, 2 states, D=2; arguments places, exploration_cost"
+        "tabular:Trip", "Trip MDP (Section 4.1): coffee and food, 2 states, D=2; arguments places, exploration_cost"
     ),
-    "one-state": _Entry("one_state:OneState", "one-state MDP (Appendix A): stay or leave, D=1; argument gamma"),
+    "one-state": _Entry("tabular:OneState", "one-state MDP (Appendix A): stay or leave, D=1; argument gamma"),
     "room": _Entry(
         "room:Room",
         "first-person room (Section 4.2): TVs, balls, hats and balloons, 84×84 pixels, D=4; arguments image_size, "
         "types, objects_per_type, side, layout, respawn, decisions, frame_stack",
-        batch="room.batch:room_batch",
+        batch="room.env:room_batch",
     ),
     "room-doom": _Entry(
         "doom:DoomRoom",
         "the same room on ViZDoom (extra doom), D=4; arguments image_size and those of the room",
     ),
 }
-"""The environments that come with the library, by the name that the command line uses."""
+"""The built-in environments by their name on the command line."""
 
 
 _REGISTERED: dict[str, Callable[..., Environment]] = {}
 
 
 def register(name: str, environment: Callable[..., Environment] | Environment) -> None:
-    """Give a name to a class, a function or an instance, which is copied: for configurations, in this process."""
+    """Register a class, a function or an instance, which is copied, under a name for configurations in this process."""
     if ":" in name or name in ENVIRONMENTS:
         raise InputError(f"The environment cannot be registered as {name!r}; expected a new name without a colon.")
     _REGISTERED[name] = partial(_copy, environment) if isinstance(environment, gym.Env) else environment
@@ -85,11 +85,11 @@ def register(name: str, environment: Callable[..., Environment] | Environment) -
 
 @dataclass(frozen=True)
 class EnvironmentSource:
-    """Where an agent acts: one environment to look at, or as many as wanted, stepped together."""
+    """Makes environments: a single one, or a batch."""
 
     create: Callable[[], Environment]
     create_batch: Callable[[Sequence[int], float], Batch] | None = None
-    """From a seed per environment and γ; None steps a list of single ones."""
+    """Makes a batch from a seed per environment and γ; None steps a list of single ones."""
 
     def one(self) -> Environment:
         return self.create()
@@ -103,19 +103,19 @@ class EnvironmentSource:
 def source(
     environment: str | Callable[..., Environment] | Environment, /, phi: PhiSource = "reward", **arguments: Any
 ) -> EnvironmentSource:
-    """Environments by name, as in :func:`make`; made by a class or function; or copies of one that is there.
+    """Source of environments by name, as in :func:`make`; from a class or function; or copies of an instance.
 
     Copies start with the same random generator: they differ only if `reset(seed=…)` seeds it, as it should.
     """
     if isinstance(environment, gym.Env):
         if arguments:
             raise InputError(
-                f"The environment {environment} is made already; expected no arguments for it, {arguments}."
+                f"The environment {environment} is an instance with the arguments {arguments}; expected no arguments."
             )
         return EnvironmentSource(lambda: with_phi(_copy(environment), phi))
     if not isinstance(environment, str):
         return EnvironmentSource(lambda: with_phi(_created(environment, repr(environment), arguments), phi))
-    if environment in _REGISTERED:  # by what makes it: the name is not known in processes that are started from here
+    if environment in _REGISTERED:  # the creator, because other processes do not know the name
         created = _REGISTERED[environment]
         return EnvironmentSource(lambda: with_phi(_created(created, repr(environment), arguments), phi))
     together = ENVIRONMENTS[environment].create_batch if environment in ENVIRONMENTS and phi == "reward" else None
@@ -129,13 +129,13 @@ def source(
 
 
 def make(name: str, /, phi: PhiSource = "reward", **arguments: Any) -> Environment:
-    """An environment by name.
+    """Make an environment by name.
 
     Args:
-        name: one of ours ("trip"), or of yours, see :func:`register`; an id of Gymnasium or MO-Gymnasium
+        name: a built-in one ("trip"), or a registered one, see :func:`register`; an id of Gymnasium or MO-Gymnasium
             ("minecart-v0"), if need be with the module that registers it ("own_module:Own-v0"); or a class of your own
             ("own_module:Own") or a function that makes one. Modules are imported.
-        phi: where φ comes from: "reward", "info", "module:function" or a function, see :class:`VectorReward`.
+        phi: source of φ: "reward", "info", "module:function" or a function, see :class:`VectorReward`.
         arguments: of the environment.
     """
     return with_phi(_created(_creator(name), repr(name), arguments), phi)
@@ -165,14 +165,14 @@ def _unknown(name: str) -> InputError:
 
 
 def similar_environments(name: str, cutoff: float = 0.6) -> list[str]:
-    """The id of Gymnasium or MO-Gymnasium that is most like a name, or none."""
-    with suppress(InputError):  # who mistyped a name does not want to hear of other people's imports
+    """The id of Gymnasium or MO-Gymnasium closest to a name, if any."""
+    with suppress(InputError):  # a broken MO-Gymnasium should not hide the hint
         _register_mo_gymnasium(name)
     return difflib.get_close_matches(name, gym.registry, n=1, cutoff=cutoff)
 
 
 def _from_module(name: str) -> Callable[..., Environment]:
-    """A class "module:Class", a function that makes environments, or an id that the module registers."""
+    """Find a class "module:Class", a function that makes environments, or an id that the module registers."""
     module, _, inside = name.partition(":")
     found = import_module(module, f"the environment {name!r}")
     thing = getattr(found, inside, None)
@@ -195,10 +195,10 @@ def _is_environment(thing: object) -> bool:
 
 
 def _register_mo_gymnasium(name: str) -> None:
-    """MO-Gymnasium registers its ids when it is imported."""
+    """Import MO-Gymnasium, which registers its ids."""
     if _has_mo_gymnasium():
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what others warn of at their import is theirs
+            warnings.simplefilter("ignore")  # of other packages
             import_module("mo_gymnasium", f"the environment {name!r}")
 
 
@@ -207,13 +207,13 @@ def _has_mo_gymnasium() -> bool:
 
 
 def _from_gymnasium(name: str) -> Callable[..., Environment]:
-    # Gymnasium's checker rejects vector rewards; our own check of φ happens where the batch is made.
+    # Gymnasium's checker rejects vector rewards; the batch checks φ.
     return partial(gym.make, name, disable_env_checker=True)
 
 
 def _created(create: Callable[..., Environment], name: str, arguments: Mapping[str, Any]) -> Environment:
     with _explained(name, arguments), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*precision lowered by casting")  # of bounds: nobody can act on it
+        warnings.filterwarnings("ignore", message=".*precision lowered by casting")  # of bounds; harmless
         env = create(**arguments)
     if not isinstance(env, gym.Env):
         raise InputError(f"Environment {name} is {env!r}; expected a gymnasium.Env.")
@@ -226,44 +226,44 @@ def _explained(name: str, arguments: Mapping[str, Any]) -> Iterator[None]:
         yield
     except InputError:
         raise
-    except Exception as error:  # it is other people's code
+    except Exception as error:  # the environment is the user's code and may raise anything
         raise InputError(f"Environment {name} cannot be made with {dict(arguments)}: {told(error)}.") from error
 
 
 def _copy(env: Environment) -> Environment:
     try:
         return copy.deepcopy(env)
-    except Exception as error:  # it is other people's code
+    except Exception as error:  # the environment is the user's code and may raise anything
         raise InputError(
             f"The environment {env} cannot be copied: {told(error)}; expected a function that makes a new one."
         ) from error
 
 
 def check_trusted(name: str | None, trust: bool, phi: str = "reward") -> None:
-    """Refuse to import a module because a file from somebody else names it.
+    """Raise InputError if a file, which may be from anywhere, would run code that the user has not chosen.
 
-    "module:Env-v0" and "module:Class" import the module, which runs its code. Classes of environments in modules that
-    the user has imported are fine. A function would be called with arguments of the file, and φ with whatever comes: a
-    file may not choose one by itself.
+    "module:Env-v0" and "module:Class" import the module, which runs its code. Environment classes in modules that the
+    user has imported are allowed. Functions are not, neither for the environment nor for φ, because they would be
+    called with arguments from the file.
 
     Args:
-        name: of the environment; None if it was not the file that named it.
-        trust: whether the file may name anything.
-        phi: where φ comes from.
+        name: of the environment; None if it does not come from the file.
+        trust: allow everything.
+        phi: source of φ.
     """
     module, colon, inside = (name or "").partition(":")
     if colon and not trust and module not in sys.modules:
         raise InputError(
             f"The file names the environment {name!r}, which would import and run the module {module!r}; "
-            "import it first or say trust (--trust) if you know it."
+            "import it first or set trust (--trust) if you know it."
         )
     thing = getattr(sys.modules.get(module), inside, None) if colon else None
     if thing is not None and not _is_environment(thing) and not trust:
         raise InputError(
-            f"The file names the function {name!r} for its environment, which would be run; say trust (--trust) if "
+            f"The file names the function {name!r} for its environment, which would be run; set trust (--trust) if "
             "you know it."
         )
     if ":" in phi and not trust:
         raise InputError(
-            f"The file names the function {phi!r} for φ, which would be run; say trust (--trust) if you know it."
+            f"The file names the function {phi!r} for φ, which would be run; set trust (--trust) if you know it."
         )

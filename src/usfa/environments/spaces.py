@@ -1,4 +1,4 @@
-"""What an environment shows and pays: observations as float vectors or images, features as a checked size."""
+"""Spaces of an environment: encoding of observations, and the numbers of actions and features."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from usfa.errors import InputError
 
-__all__ = ["ObservationSpec", "action_count", "feature_count"]
+__all__ = ["ObservationSpec", "action_count", "feature_count", "step_limit"]
 
 
 @dataclass(frozen=True)
 class ObservationSpec:
-    """How observations become arrays: whole numbers one-hot, vectors float32, images as their bytes.
+    """Encoding of observations as arrays: integers one-hot, vectors float32, images uint8.
 
     | space                                  | encoded                                                    |
     |----------------------------------------|------------------------------------------------------------|
@@ -30,23 +30,23 @@ class ObservationSpec:
     | any other Box                          | float32, flattened, [F]; bounded entries scaled to -1..1   |
     | Dict, Tuple without images             | their parts one behind the other, [F]                      |
 
-    It is saved with every agent, so that a loaded agent reads observations as the trained one did.
+    It is saved with every agent, so that a loaded agent encodes observations as the trained one did.
     """
 
     shape: tuple[int, ...]  # [F], or [H, W, C] of an image
-    states: int = 0  # of a table; 0 for everything else
-    start: int = 0  # the number of the first state
-    given: tuple[int, ...] | None = None  # the shape in which the environment gives it, if it is another one
-    counts: tuple[int, ...] = ()  # the values that each entry may have; empty but for several whole numbers
-    starts: tuple[int, ...] = ()  # the first of them
-    joint: bool = False  # every combination of them has a place of its own
-    centre: tuple[float, ...] = ()  # of the bounds of each entry of a vector, which is scaled to -1..1
+    states: int = 0  # of a Discrete space; 0 for the others
+    start: int = 0  # index of the first state
+    given: tuple[int, ...] | None = None  # shape of the environment's observation, if different
+    counts: tuple[int, ...] = ()  # number of values of each entry of several integers
+    starts: tuple[int, ...] = ()  # first value of each entry
+    joint: bool = False  # whether every combination of values has its own entry
+    centre: tuple[float, ...] = ()  # of the bounds of each entry of a vector, for scaling to -1..1
     reach: tuple[float, ...] = ()  # from the centre to the bounds
-    parts: tuple[tuple[str, ObservationSpec], ...] = ()  # of a Dict by their keys, of a Tuple by their numbers
+    parts: tuple[tuple[str, ObservationSpec], ...] = ()  # of a Dict by key, of a Tuple by index
 
     @classmethod
     def of(cls, space: gym.Space[Any]) -> ObservationSpec:
-        """The spec of a space; InputError if it is not supported."""
+        """Make the spec of a space; InputError if the space is not supported."""
         match space:
             case gym.spaces.Discrete():
                 return cls((int(space.n),), int(space.n), int(space.start))
@@ -72,7 +72,7 @@ class ObservationSpec:
     @classmethod
     def _joined(cls, space: gym.Space[Any], spaces: Mapping[Any, gym.Space[Any]]) -> ObservationSpec:
         if isinstance(space, gym.spaces.Dict) and not all(isinstance(key, str) for key in spaces):
-            raise InputError(f"Observations of {space} are not supported; expected keys that are texts.")
+            raise InputError(f"Observations of {space} are not supported; expected str keys.")
         parts = tuple((str(key), cls.of(part)) for key, part in spaces.items())
         if any(part.is_image for _, part in parts):
             raise InputError(
@@ -101,8 +101,8 @@ class ObservationSpec:
 
     @classmethod
     def _image(cls, given: tuple[int, ...]) -> ObservationSpec:
-        """[H, W, C] as it is; [C, H, W], known by its smallest axis; grey [H, W]; a stack of frames [S, H, W, C] or
-        [S, C, H, W], whose channels are put one behind the other.
+        """Spec of [H, W, C]; of [C, H, W], if C is the smallest axis; of grey [H, W]; of a stack of frames [S, H, W, C]
+        or [S, C, H, W], whose channels are concatenated.
         """
         match given:
             case (height, width):
@@ -121,23 +121,23 @@ class ObservationSpec:
 
     @property
     def is_vector(self) -> bool:
-        """Neither an image nor one-hot, as a whole."""
+        """Whether it is neither an image nor entirely one-hot."""
         return not self.is_image and bool(self.amounts.any())
 
     @property
     def amounts(self) -> NDArray[np.bool_]:
-        """Which entries are amounts and not places of something one-hot, [F]; for vectors and tables."""
+        """Mask of the entries that are amounts, not one-hot, [F]; not for images."""
         if self.parts:
             return np.concatenate([part.amounts for _, part in self.parts])
         return np.full(self.shape[0], not (self.states or self.counts))
 
     @property
     def dtype(self) -> type[np.generic]:
-        """Bytes stay bytes: the network scales them, and a buffer of images is a quarter as large."""
+        """Images stay uint8: the network scales them, and buffers are a quarter as large."""
         return np.uint8 if self.is_image else np.float32
 
     def describe(self) -> str:
-        """What it is and which trunk of the network it gets, in one sentence."""
+        """Describe the observation and the network's trunk for it in one sentence."""
         given = f", given as {_times(self.given)}" if self.given else ""
         if self.is_image:
             return f"image {_times(self.shape)}{given}: convolutions"
@@ -153,7 +153,7 @@ class ObservationSpec:
         return f"vector of {self.shape[0]}{given}: layers{', scaled by its bounds' if self.centre else ''}"
 
     def encode(self, observation: object) -> NDArray[Any]:
-        """One observation or a batch of them: [..., *shape], always a copy."""
+        """Encode one observation or a batch as [..., *shape], always a copy."""
         if self.parts:
             return self._encode_parts(observation)
         values = np.asarray(observation)
@@ -172,7 +172,7 @@ class ObservationSpec:
         return ((flat - self.centre) / self.reach if self.centre else flat).astype(np.float32)
 
     def encode_one(self, observation: object) -> NDArray[Any]:
-        """A single observation, [*shape]; one with more axes than the space has is not taken for a batch."""
+        """Encode a single observation as [*shape]; InputError if it is a batch."""
         if self.parts:
             return np.concatenate([part.encode_one(_part_of(observation, key)) for key, part in self.parts])
         encoded = self.encode(observation)
@@ -182,7 +182,7 @@ class ObservationSpec:
         return encoded
 
     def _encode_parts(self, observation: object) -> NDArray[Any]:
-        """A batch is a dict or tuple of arrays."""
+        """Encode a Dict or Tuple; a batch is a dict or tuple of arrays."""
         encoded = [part.encode(_part_of(observation, key)) for key, part in self.parts]
         batches = {x.shape[:-1] for x in encoded}
         if len(batches) > 1:
@@ -201,12 +201,12 @@ class ObservationSpec:
 
 
 def _has_channels_first(given: tuple[int, ...]) -> bool:
-    """Of an image with channels: they are fewer than rows and columns."""
+    """Whether an image has fewer channels than rows and columns, on its third-last axis."""
     return given[-3] < min(given[-2:])
 
 
 def _part_of(observation: Any, key: str) -> object:
-    """One of the parts of a Dict or Tuple."""
+    """Part of a Dict or Tuple observation."""
     match observation:
         case dict() if key in observation:
             return observation[key]
@@ -217,19 +217,19 @@ def _part_of(observation: Any, key: str) -> object:
     raise InputError(f"The observation is of {type(observation).__name__}; expected parts, of which {key!r} is one.")
 
 
-_BOUNDLESS = 1e6  # bounds from here on say nothing about the size of what is seen
-_MOST_VALUES = 1024  # of the whole numbers of an observation, or combinations of them, that get places of their own
+_BOUNDLESS = 1e6  # bounds this large are treated as none
+_MOST_VALUES = 1024  # values or combinations of integers that are encoded one-hot
 
 
 def _is_small_table(space: gym.spaces.Box) -> bool:
-    """Whole numbers that are rather names, such as rows and columns; many values are rather amounts."""
+    """Whether a Box holds integers with few values, such as rows and columns; many values are treated as amounts."""
     if not np.issubdtype(space.dtype, np.integer) or not math.prod(space.shape):
         return False
     return bool((space.high.astype(np.float64) - space.low + 1).sum() <= _MOST_VALUES)
 
 
 def _is_image(space: gym.spaces.Box) -> bool:
-    """Bytes from 0 to 255; those with other bounds, such as the planes of a board game, are numbers."""
+    """Whether a Box is of uint8 from 0 to 255; other bounds, such as planes of a board game, are not images."""
     bytes_ = space.dtype == np.uint8 and bool((space.low == 0).all() and (space.high == 255).all())
     return bytes_ and len(space.shape) in (2, 3, 4) and math.prod(space.shape) > 0
 
@@ -239,7 +239,7 @@ def _times(shape: tuple[int, ...]) -> str:
 
 
 def _one_hot(values: NDArray[Any], counts: tuple[int, ...], starts: tuple[int, ...]) -> NDArray[np.float32]:
-    """Whole numbers [..., K] -> [..., sum of counts], a one for each."""
+    """Encode integers [..., K] as [..., sum of counts], a one for each."""
     spread = values if len(counts) == 1 else values.repeat(counts, axis=-1)
     hot = spread == _numbers(counts, starts)
     if values.dtype.kind not in "iub" or not (hot.sum(axis=-1) == len(counts)).all():
@@ -249,7 +249,7 @@ def _one_hot(values: NDArray[Any], counts: tuple[int, ...], starts: tuple[int, .
 
 
 def _combined(hot: NDArray[np.float32], counts: tuple[int, ...]) -> NDArray[np.float32]:
-    """One-hot per entry [..., sum of counts] -> one-hot of the combination [..., product of counts]."""
+    """Turn one-hot per entry [..., sum of counts] into one-hot of combinations [..., product of counts]."""
     parts = np.split(hot, np.cumsum(counts)[:-1], axis=-1)
     joined = parts[0]
     for part in parts[1:]:
@@ -259,7 +259,7 @@ def _combined(hot: NDArray[np.float32], counts: tuple[int, ...]) -> NDArray[np.f
 
 @lru_cache
 def _numbers(counts: tuple[int, ...], starts: tuple[int, ...]) -> NDArray[np.int64]:
-    """What each place of the encoding stands for, [sum of counts]."""
+    """Value that each entry of the encoding stands for, [sum of counts]."""
     return np.concatenate([np.arange(start, start + count) for count, start in zip(counts, starts, strict=True)])
 
 
@@ -271,7 +271,7 @@ def _expected(counts: tuple[int, ...], starts: tuple[int, ...]) -> str:
 
 
 def feature_count(env: gym.Env[Any, Any]) -> int:
-    """D, from the environment's `reward_space`; one sentence if it has none that fits."""
+    """D, from the environment's `reward_space`; InputError if that is missing or unsuitable."""
     space = env.get_wrapper_attr("reward_space") if env.has_wrapper_attr("reward_space") else None
     if not isinstance(space, gym.spaces.Box) or len(space.shape) != 1 or not space.shape[0]:
         raise InputError(
@@ -282,15 +282,15 @@ def feature_count(env: gym.Env[Any, Any]) -> int:
 
 
 def action_count(env: gym.Env[Any, Any]) -> int:
-    """A, from the environment's action space."""
+    """A, from the environment's action space; InputError if it is not Discrete from 0."""
     if not isinstance(env.action_space, gym.spaces.Discrete) or env.action_space.start != 0:
         raise InputError(f"The environment {env} has the actions {env.action_space}; expected Discrete from 0.")
     return int(env.action_space.n)
 
 
 def step_limit(env: gym.Env[Any, Any]) -> int | None:
-    """After how many steps episodes are cut, if that is known: by a TimeLimit around the environment, or by its own
-    `step_limit`.
+    """Number of steps after which episodes are truncated, if known from a TimeLimit wrapper or from the environment's
+    own `step_limit`.
     """
     inner: Any = env
     while isinstance(inner, gym.Wrapper):

@@ -1,4 +1,4 @@
-"""φ for environments whose own reward is one number: from their info, or from a function of the transition."""
+"""φ for environments with a scalar reward, from their info or from a function of the transition."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from usfa.environments.batch import failing_in
-from usfa.environments.importing import imported
 from usfa.environments.spaces import action_count
 from usfa.errors import InputError, told
+from usfa.registry import imported
 
 __all__ = ["Phi", "PhiSource", "VectorReward", "with_phi"]
 
@@ -21,19 +21,19 @@ Phi = Callable[[Any, Any, Any], ArrayLike]
 """φ(observation, action, next observation), D numbers."""
 
 PhiSource = str | Phi
-"""Where φ comes from: "reward" (a vector), "info" (`info["vector_reward"]`), "module:function", or the function."""
+"""Source of φ: "reward" (a vector), "info" (`info["vector_reward"]`), "module:function", or the function."""
 
 
 class VectorReward(gym.Wrapper[Any, Any, Any, Any]):
-    """Any environment with the contract of MO-Gymnasium: its reward is φ of shape [D], and it has a `reward_space`.
+    """Wrapper with the contract of MO-Gymnasium: the reward is φ of shape [D], and there is a `reward_space`.
 
-    What the environment paid itself is in `info["scalar_reward"]`, for :func:`usfa.infer_task`.
+    The environment's own reward is in `info["scalar_reward"]`, for :func:`usfa.infer_task`.
 
     Args:
         env: an environment with discrete actions.
         phi: "info" takes φ from `info["vector_reward"]`; a function is called with the observation, the action and the
             next observation.
-        features: D; by default it is found with one step, so that the environment has to be reset afterwards.
+        features: D; by default found with one step, after which the environment has to be reset.
     """
 
     def __init__(
@@ -63,15 +63,15 @@ class VectorReward(gym.Wrapper[Any, Any, Any, Any]):
         return observation, phi, terminated, truncated, {**info, "scalar_reward": reward}
 
     def _remember(self, observation: Any) -> None:
-        if self._phi is not None:  # a copy, because some environments go on to change the array they returned
+        if self._phi is not None:  # a copy, because some environments later change the array they returned
             self._observation = copy.deepcopy(observation)
 
     def _features_of(self, action: Any, observation: Any, info: dict[str, Any]) -> NDArray[np.float64]:
         value = self._call(action, observation) if self._phi is not None else info.get("vector_reward")
         if value is None and self._phi is None:
             raise InputError(
-                f"The environment {self.env} gave a step without info['vector_reward']; expected φ there, or another "
-                "source of it: the reward itself, or a function."
+                f"A step of {self.env} has no info['vector_reward']; expected φ there, or another source of "
+                "it as phi: the reward itself, or a function."
             )
         try:
             phi = np.array(value, dtype=np.float64)
@@ -85,7 +85,7 @@ class VectorReward(gym.Wrapper[Any, Any, Any, Any]):
         assert self._phi is not None
         try:
             return self._phi(self._observation, action, observation)
-        except Exception as error:  # it is other people's code
+        except Exception as error:  # the function is the user's code and may raise anything
             raise InputError(f"φ(observation, action, next observation) failed: {told(error)}.") from error
 
     def _probe(self) -> int:
@@ -100,7 +100,7 @@ class VectorReward(gym.Wrapper[Any, Any, Any, Any]):
 
 
 def with_phi(env: gym.Env[Any, Any], phi: PhiSource) -> gym.Env[Any, Any]:
-    """The environment with φ from its source as its reward."""
+    """Wrap an environment so that its reward is φ."""
     if phi == "reward":
         return env
     if isinstance(phi, str) and ":" in phi:

@@ -1,11 +1,9 @@
 """Agents -> tables of scores, and statistics of such tables."""
 
-from usfa.evaluation.accuracy import LearnedPolicies, accuracy_of, measured_accuracy
-from usfa.evaluation.bounds import bound_table
+from usfa.evaluation.accuracy import accuracy_of, measured_accuracy
 from usfa.evaluation.diagnosis import Diagnosis, diagnose
-from usfa.evaluation.episodes import EpisodeBatch, Moment, acting, environments_of, repeated
-from usfa.evaluation.evaluate import evaluate
-from usfa.evaluation.exact import decision_tables, exact_mdp, exact_scores
+from usfa.evaluation.episodes import EpisodeBatch, acting, environments_of, repeated
+from usfa.evaluation.exact import bound_table, decision_tables, exact_mdp, exact_scores
 from usfa.evaluation.fronts import (
     environment_front,
     front_indicators,
@@ -15,16 +13,23 @@ from usfa.evaluation.fronts import (
     read_known_table,
     reference_point,
 )
-from usfa.evaluation.scores import SCORE_COLUMNS, read_scores, score_table, write_table
-from usfa.evaluation.scoring import Scores, ScoringProtocol, score
-from usfa.evaluation.statistics import Summary, bootstrap_interval, interquartile_mean, summarise
+from usfa.evaluation.score import Scorer, Scores, ScoringProtocol, evaluate
+from usfa.evaluation.table import (
+    SCORE_COLUMNS,
+    Summary,
+    bootstrap_interval,
+    interquartile_mean,
+    read_scores,
+    score_table,
+    summarise,
+    write_table,
+)
 
 __all__ = [
     "SCORE_COLUMNS",
     "Diagnosis",
     "EpisodeBatch",
-    "LearnedPolicies",
-    "Moment",
+    "Scorer",
     "Scores",
     "ScoringProtocol",
     "Summary",
@@ -49,7 +54,6 @@ __all__ = [
     "read_scores",
     "reference_point",
     "repeated",
-    "score",
     "score_table",
     "summarise",
     "write_table",

@@ -1,4 +1,5 @@
-"""How wrong is a trained ψ? Policies are followed in the training environment, and ψ is compared with their returns.
+"""Measure the errors of a trained ψ: follow policies in the training environment, and compare ψ with their returns.
+
 Nothing is learned, and no test task is used.
 """
 
@@ -20,63 +21,55 @@ from usfa.evaluation.episodes import check_fits, environments_of
 from usfa.functional import policy_actions, stake, take_actions
 from usfa.learning.rollout import Rollout
 from usfa.losses import td_errors
-from usfa.networks import Parameters
-from usfa.samplers import PolicySampler, distance_from_learned
+from usfa.networks import Network, Runs
+from usfa.samplers import LearnedPolicies
 from usfa.trajectory import Trajectory, is_seam, tensors_of, trajectory_of
 
-__all__ = ["LearnedPolicies", "accuracy_of", "measured_accuracy"]
+__all__ = ["accuracy_of", "measured_accuracy"]
 
 Array = NDArray[np.float64]
 
 _FEWEST, _MOST = 24, 192  # environments
-_FEWEST_AROUND = 4  # policies away from M
-_EPISODES = 4  # environments in which each policy away from M is followed
+_FEWEST_AROUND = 4  # smallest number of policies away from M
+_EPISODES = 4  # episodes of each policy away from M
 _FARTHEST = 1.5  # distance of the farthest policies, in lengths of the longest training task
-_HORIZONS = 4  # steps, in effective horizons 1/(1-γ); only the first half is judged, so that T/2 follow each
-_SHORTEST, _LONGEST = 32, 400  # steps; a return is then complete to 1 - γ^(T/2): 86 % up to γ = 0.99
-_GRID = 9  # distances at which optimism is kept
-_DEVIATIONS = 3  # standard deviations above the mean at which optimism is kept: few policies exceed it
-
-
-class LearnedPolicies(NamedTuple):
-    """Which policies an agent was trained on."""
-
-    training_tasks: Array  # M, [K, D]
-    sampler: PolicySampler  # D_z
-    acted_on: str  # LearnerConfig.tasks
-
-    def distance(self, z: Array) -> Array:
-        return distance_from_learned(z, self.sampler, self.training_tasks, self.acted_on)
+_HORIZONS = 4  # trajectory length in effective horizons 1/(1-γ); errors are measured in the first half only
+_SHORTEST, _LONGEST = (
+    32,
+    400,
+)  # bounds of the trajectory length T; a return covers at least 1 - γ^(T/2), 86 % for γ ≤ 0.99
+_GRID = 9  # number of distances for the optimism
+_DEVIATIONS = 3  # the optimism is this many standard deviations above the mean
 
 
 class _Followed(NamedTuple):
     """T steps in B environments, with one policy followed in each."""
 
-    psi: Tensor  # [T, B, D]  of the policy's own action
+    psi: Tensor  # [T, B, D]  of the action of the policy
     step_error: Tensor  # [T, B, D]  one-step temporal-difference errors
-    return_error: Tensor  # [T, B, D]  the discounted return less ψ
+    return_error: Tensor  # [T, B, D]  discounted return minus ψ
     real: Tensor  # [T, B]     bool, not a seam
 
 
 def measured_accuracy(
     agent: Agent,
-    parameters: Parameters,
+    network: Network,
     environments: EnvironmentSource,
     learned: LearnedPolicies,
     gamma: float,
     frames: int,
     rng: np.random.Generator,
 ) -> Accuracy:
-    """How wrong ψ of one run is.
+    """Measure the errors of ψ of one run.
 
     Args:
         agent: a USFA.
-        parameters: of one run.
-        environments: where it was trained.
+        network: with the agent's weights.
+        environments: the environments of the training.
         learned: M and D_z.
         gamma: γ of the learner.
-        frames: about how many steps to spend; at least 24 and at most 192 environments are used.
-        rng: for worlds and policies.
+        frames: approximate number of environment steps, limited to 24 to 192 environments.
+        rng: for environments and policies.
     """
     length = min(max(math.ceil(_HORIZONS / (1 - gamma)), _SHORTEST), _LONGEST) if gamma < 1 else _SHORTEST
     size = min(max(frames // length, _FEWEST), _MOST)
@@ -84,7 +77,7 @@ def measured_accuracy(
     own = np.resize(tasks, (max(size // 6, len(tasks)), tasks.shape[1]))
     around = _around(learned, max((size - len(own)) // _EPISODES, _FEWEST_AROUND), rng)
     z = np.concatenate([own, np.repeat(around, _EPISODES, axis=0)])
-    followed = _follow(agent, parameters, environments, z, gamma, length, rng)
+    followed = _follow(agent, network, environments, z, gamma, length, rng)
     return Accuracy(
         tuple(_step_errors(followed, z, slice(0, len(own)))),
         tuple(_optimism(followed, z, learned.distance(z))),
@@ -92,23 +85,20 @@ def measured_accuracy(
 
 
 def accuracy_of(agent: TrainedAgent, trust: bool = False) -> Accuracy:
-    """How wrong ψ of a trained USFA is, measured as after training: see :func:`measured_accuracy`.
+    """Measure the errors of ψ of a trained USFA with :func:`measured_accuracy`, in the same way as after training.
 
-    A twentieth of the training's frames is spent, within its limits. `trust` says whether the agent's file may name a
-    module to import its environment from.
+    Uses a twentieth of the frames of the training. `trust`: whether to import modules that the agent's file names.
     """
-    assert isinstance(agent.actor, Agent)
-    learned = LearnedPolicies(agent.training_tasks, agent.sampler, agent.tasks_acted_on)
-    environments, file = environments_of(agent, trust), agent.file
-    rng = np.random.default_rng([agent.seed, 3])
-    return measured_accuracy(agent.actor, agent.parameters, environments, learned, file.gamma, file.frames // 20, rng)
+    environments, rng = environments_of(agent, trust), np.random.default_rng([agent.seed, 3])
+    gamma, frames = agent.file.gamma, agent.file.frames // 20
+    return measured_accuracy(agent.actor, agent.network, environments, agent.learned, gamma, frames, rng)
 
 
 def _around(learned: LearnedPolicies, count: int, rng: np.random.Generator) -> Array:
-    """Policies [count, D] at growing distances from learned ones, in all directions."""
+    """Policies [count, D] at increasing distances from learned ones, in random directions."""
     tasks = learned.training_tasks
     start = learned.sampler.sample(tasks[rng.integers(len(tasks), size=count)], 1, rng)[:, 0]
-    if (learned.distance(start) > 1e-9).any():  # D_z has no boundary, and M is its centre
+    if (learned.distance(start) > 1e-9).any():  # D_z is unbounded, with M as its centre
         start = tasks[rng.integers(len(tasks), size=count)]
     direction = rng.standard_normal(start.shape)
     length = np.linspace(0, _FARTHEST * np.linalg.norm(tasks, axis=1).max(), count)
@@ -118,7 +108,7 @@ def _around(learned: LearnedPolicies, count: int, rng: np.random.Generator) -> A
 @torch.no_grad()
 def _follow(
     agent: Agent,
-    parameters: Parameters,
+    network: Network,
     environments: EnvironmentSource,
     z: Array,
     gamma: float,
@@ -127,14 +117,13 @@ def _follow(
 ) -> _Followed:
     batch = environments.batch(rng.integers(2**31, size=len(z)).tolist(), gamma)
     tasks = torch.from_numpy(z).float()
-    one_run = {name: x[None] for name, x in parameters.items()}
     with closing(batch):
         check_fits(agent, batch)
-        rollout = Rollout(agent, batch, 1, length, next(iter(parameters.values())).device)
+        rollout = Rollout(agent, Runs([network]), batch, length)
         tasks = tasks.to(rollout.device)
-        collected = rollout.collect(one_run, tasks[None], tasks[None, :, None], 0.0, [rng])
+        collected = rollout.collect(tasks[None], tasks[None, :, None], 0.0, [rng])
     trajectory = trajectory_of({name: x[0] for name, x in tensors_of(collected.trajectory).items()})
-    psi, _ = agent.unroll(parameters, trajectory.inputs, trajectory.core_state, tasks[:, None])
+    psi, _ = network(trajectory.inputs, trajectory.core_state, tasks[:, None])
     greedy = policy_actions(psi, tasks[:, None], trajectory.legal)
     one_step, complete = (_errors(psi, greedy, trajectory, lambda_)[: length // 2].cpu() for lambda_ in (0.0, 1.0))
     promised = take_actions(psi, greedy)[: length // 2, :, 0].cpu()
@@ -146,7 +135,7 @@ def _errors(psi: Tensor, greedy: Tensor, trajectory: Trajectory, lambda_: float)
 
 
 def _step_errors(followed: _Followed, z: Array, own: slice) -> list[float]:
-    """ρ, [D]: for each feature along the policies of M with a small weight on it, or along all if there are none."""
+    """ρ, [D]: for each feature, along the policies of M with a small weight on it, or along all if there are none."""
     errors = []
     for feature, weights in enumerate(np.abs(z[own]).T):
         ignoring = weights <= np.abs(z[own]).max(axis=1) / 2
@@ -159,7 +148,7 @@ def _step_errors(followed: _Followed, z: Array, own: slice) -> list[float]:
 
 
 def _optimism(followed: _Followed, z: Array, distance: Array) -> list[tuple[float, float]]:
-    """By how much ψ·z exceeds the return at each distance, as a share of the stake."""
+    """Excess of ψ·z over the return at each distance, as a share of the stake."""
     tasks = torch.from_numpy(z).float()
     over = -torch.einsum("tbd,bd->tb", followed.return_error, tasks)
     at_stake = stake(followed.psi[:, :, None], tasks)[..., 0]
@@ -170,11 +159,13 @@ def _optimism(followed: _Followed, z: Array, distance: Array) -> list[tuple[floa
 
 
 def _envelope(distance: Array, shares: Array) -> list[tuple[float, float]]:
-    """A line that never falls: at each of a few distances, the share that few policies at about it exceed."""
+    """Non-decreasing upper envelope of the shares, on a grid of distances."""
     farthest = distance.max()
     grid, window = np.linspace(0, farthest, _GRID), farthest / (_GRID - 1)
     near = [shares[np.abs(distance - d) <= window] for d in (grid if farthest > 0 else grid[:1])]
     levels = [part.mean() + _DEVIATIONS * part.std() if len(part) else 0.0 for part in near]
     rising = np.maximum.accumulate(np.maximum(levels, 0.0))
-    decimals = max(5, 4 - math.floor(math.log10(farthest))) if farthest > 0 else 5  # distances grow, however small
+    decimals = (
+        max(5, 4 - math.floor(math.log10(farthest))) if farthest > 0 else 5
+    )  # so that rounded distances stay distinct
     return [(round(float(d), decimals), round(float(level), 5)) for d, level in zip(grid, rising, strict=False)]

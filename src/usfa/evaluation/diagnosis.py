@@ -1,5 +1,6 @@
-"""Why does an agent do well or badly on a task? The tables compare ψ·w of each policy in C with its return, and count
-how often each policy was followed or improved upon and how many steps led nowhere.
+"""Diagnose an agent on a task: compare ψ·w of each policy in C with its return, and count steps.
+
+The counts are of steps that follow a policy, that improve on it, and that lead back to a recent observation.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -20,8 +22,8 @@ from usfa.agents import TrainedAgent
 from usfa.decisions import PAPER_RULE, CandidateSet, Decision, Follow, Rule, Situation, decided, parse_rule, rule_name
 from usfa.environments import EnvironmentSource
 from usfa.errors import InputError
-from usfa.evaluation.episodes import PATIENCE, OnStep, acting, environments_of, playing, repeated
-from usfa.evaluation.evaluate import listed_rules
+from usfa.evaluation.episodes import PATIENCE, OnStep, acting, environments_of, episode_batch, playing
+from usfa.evaluation.score import ScoringProtocol, listed_rules
 from usfa.tasks import format_task, parse_task
 
 __all__ = ["Diagnosis", "diagnose"]
@@ -30,10 +32,10 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 _REMEMBERED = 8
-"""Number of recent observations that a new one is compared with."""
+"""Number of recent observations to compare a new one with."""
 _SAME = 1 / 255
-"""Difference up to which two observations are the same: of pictures the mean, as a share of their range; of vectors
-the largest, as a share of the largest entry."""
+"""Largest difference of two observations that count as the same: for images the mean difference as a share of their
+range, for vectors the largest difference as a share of the largest entry."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +44,9 @@ class Diagnosis:
 
     actors: pd.DataFrame
     """A row for each rule, and for each policy in C followed alone: actor ("rule" or "policy"), name, score (the
-    undiscounted return), std over episodes, improved (share of steps that were not the trusted policy's own), undone
-    (share of steps that led back to the observation of two steps before), idle (share that led to an observation of the
-    last eight), and longest_idle, the most idle steps in a row in any episode."""
+    undiscounted return), std over episodes, improved (share of steps that differ from the trusted policy), undone
+    (share of steps that return to the observation of two steps before), idle (share of steps that return to one of the
+    last eight observations), and longest_idle, the most consecutive idle steps in any episode."""
     candidates: pd.DataFrame
     """A row for each policy in C: policy, distance from the learned ones, promised (ψ·w at the start), realised (the
     discounted return when it was followed alone, with ψ for the rest of truncated episodes), and for each rule the
@@ -66,7 +68,7 @@ def diagnose(
     trust: bool = False,
     console: Console | None = None,
 ) -> Diagnosis:
-    """Play a task by each rule and by each policy in C alone, in the same worlds; compare ψ·w with the returns.
+    """Play a task with each rule and with each policy in C alone, in the same environments; compare ψ·w with returns.
 
     Args:
         agent: from :func:`usfa.load`, one with successor features.
@@ -76,25 +78,23 @@ def diagnose(
         episodes: for each rule and each policy.
         epsilon: probability of a random action.
         seed: of the environments, the exploration and "sample:N".
-        trust: whether an agent's file may name a module to import its environment from.
-        console: where to show progress.
+        trust: whether to import modules that the agent's file names.
+        console: for progress bars; None shows nothing.
     """
-    if agent.file.kind == "uvfa":
+    if not agent.actor.has_psi:
         raise InputError("A UVFA has no policies to compare; expected an agent with successor features.")
-    if episodes < 1 or not 0 <= epsilon <= 1:
-        raise InputError(f"episodes is {episodes} and epsilon {epsilon}; expected at least 1, and 0 to 1.")
+    protocol = ScoringProtocol(episodes, epsilon, seed)
     w = parse_task(task, agent.file.spec.features)
-    chosen = agent.candidates(w, candidates, np.random.default_rng([seed, 0]))
+    chosen = agent.candidates(w, candidates, protocol.rng())
     given = listed_rules((agent.default_rule, PAPER_RULE) if rules is None else rules)
     by_name = {rule_name(rule): parse_rule(rule) for rule in given}
     environments = environments_of(agent, trust)
     count = episodes * (len(by_name) + len(chosen.z))
     with playing("diagnosis", environments, count, console) as on_step:
-        conditions = _Conditions(agent, environments, w, episodes, epsilon, seed, on_step)
-        by_rule = {
-            name: conditions.play(chosen.map(lambda values: values[None]), rule) for name, rule in by_name.items()
-        }
-        alone = conditions.play(CandidateSet.believed(chosen.z[:, None]), Follow())
+        play = partial(_play, agent, environments, w, protocol, on_step)
+        one_set = chosen.map(lambda values: values[None])
+        by_rule = {name: play(one_set, rule) for name, rule in by_name.items()}
+        alone = play(CandidateSet.believed(chosen.z[:, None]), Follow())
     by_policy = {name: alone.part(index, len(chosen.z)) for index, name in enumerate(_names(chosen.z))}
     return Diagnosis(
         _actor_table(by_rule, by_policy, w),
@@ -104,7 +104,7 @@ def diagnose(
 
 
 def _names(z: Array) -> list[str]:
-    """The text of each policy, numbered where several have the same."""
+    """Name of each policy, numbered where several have the same."""
     names = [format_task(policy.round(2)) for policy in z]
     return [name if names.count(name) == 1 else f"{name} #{number}" for number, name in enumerate(names, start=1)]
 
@@ -113,7 +113,7 @@ def _names(z: Array) -> list[str]:
 
 
 class _Played(NamedTuple):
-    """T steps of B episodes; `running` says which steps belong to them."""
+    """T steps of B episodes; `running` marks the steps that belong to them."""
 
     phi: Array  # [T, B, D]
     psi: Array  # [T, B, D]  of the action and the trusted policy
@@ -148,7 +148,7 @@ class _Recorder:
 
 
 class _Recent:
-    """The last observations of B environments, to detect steps that lead nowhere."""
+    """Recent observations of B environments, to detect steps that return to one of them."""
 
     def __init__(self, observation: NDArray[np.generic]) -> None:
         self._seen: deque[NDArray[np.float32]] = deque([self._flat(observation)], maxlen=_REMEMBERED)
@@ -160,7 +160,7 @@ class _Recent:
         return observation.reshape(len(observation), -1).astype(np.float32)
 
     def step(self, observation: NDArray[np.generic]) -> tuple[Mask, Mask]:
-        """Whether the new observations [B, ...] undo the step before, and whether they are among the recent ones."""
+        """Masks [B] of new observations that undo the previous step, and that are among the recent ones."""
         new = self._flat(observation)
         size = 255.0 if observation.dtype == np.uint8 else np.abs(new).max(axis=1) + 1e-9
         differences = np.abs(np.stack(self._seen) - new)  # [recent, B, entries]
@@ -170,49 +170,43 @@ class _Recent:
         return undone, np.logical_or.reduce(same)
 
 
-@dataclass(frozen=True)
-class _Conditions:
-    """What all rules and policies share: the agent, the task and the worlds."""
-
-    agent: TrainedAgent
-    environments: EnvironmentSource
-    w: Array
-    episodes: int
-    epsilon: float
-    seed: int
-    on_step: OnStep | None
-
-    def play(self, candidates: CandidateSet[Array], rule: Rule) -> _Played:
-        """The episodes with each of K candidate sets [K, N, D], the sets in turn."""
-        sets, rng = len(candidates.z), np.random.default_rng([self.seed, 1])
-        worlds = np.repeat(rng.integers(2**31, size=self.episodes), sets).tolist()
-        gamma, recorder = self.agent.file.gamma, _Recorder(rule)
-        rows: list[tuple[NDArray[np.generic], ...]] = []
-        with closing(self.environments.batch(worlds, gamma)) as environments:
-            batch = repeated(environments, np.tile(self.w, (sets, 1)), candidates, self.episodes)
-            recent, running = _Recent(environments.observation), np.ones(len(worlds), np.bool_)
-            moments = acting(self.agent.actor, self.agent.parameters, batch, recorder, self.epsilon, rng)
-            for decision, _, step in islice(moments, PATIENCE):
-                # After a termination the observation is that of the next episode, to which no step led.
-                undone, idle = recent.step(environments.observation)
-                nowhere = undone & ~environments.first, idle & ~environments.first
-                of_rule = decision.policy.numpy(), decision.improved.numpy()
-                record = (step.phi, recorder.psi, *of_rule, *nowhere, running, step.discount, step.ended)
-                rows.append(tuple(values.copy() for values in record))
-                running &= ~step.ended
-                if self.on_step is not None:
-                    self.on_step(len(worlds))
-                if not running.any():
-                    break
-            next(moments)  # so that ψ of the last state is known
-        phi, psi, policy, improved, undone, idle, ran, discount, ended = map(np.stack, zip(*rows, strict=True))
-        psi_t = np.concatenate([psi[1:], recorder.psi[None]])
-        returns = _returns(phi.astype(np.float64), discount, ended, psi_t)
-        return _Played(phi, psi, returns, policy, improved, undone, idle, ran)
+def _play(
+    agent: TrainedAgent,
+    environments: EnvironmentSource,
+    w: Array,
+    protocol: ScoringProtocol,
+    on_step: OnStep | None,
+    candidates: CandidateSet[Array],
+    rule: Rule,
+) -> _Played:
+    """Play the episodes of a task [D] with each of K candidate sets [K, N, D], the sets in turn."""
+    rng, recorder, gamma = protocol.rng(), _Recorder(rule), agent.file.gamma
+    w = np.tile(w, (len(candidates.z), 1))
+    batch = episode_batch(environments, w, candidates, protocol.episodes, rng, gamma)
+    rows: list[tuple[NDArray[np.generic], ...]] = []
+    with closing(batch.environments) as worlds:
+        recent, running = _Recent(worlds.observation), np.ones(len(worlds), np.bool_)
+        moments = acting(agent.actor, agent.network, batch, recorder, protocol.epsilon, rng)
+        for decision, _, step in islice(moments, PATIENCE):
+            # After a termination the observation is the first of the next episode.
+            undone, idle = (steps & ~worlds.first for steps in recent.step(worlds.observation))
+            of_rule = decision.policy.numpy(), decision.improved.numpy()
+            record = (step.phi, recorder.psi, *of_rule, undone, idle, running, step.discount, step.ended)
+            rows.append(tuple(values.copy() for values in record))
+            running &= ~step.ended
+            if on_step is not None:
+                on_step(len(worlds))
+            if not running.any():
+                break
+        next(moments)  # records ψ of the last state
+    phi, psi, policy, improved, undone, idle, ran, discount, ended = map(np.stack, zip(*rows, strict=True))
+    psi_t = np.concatenate([psi[1:], recorder.psi[None]])
+    returns = _returns(phi.astype(np.float64), discount, ended, psi_t)
+    return _Played(phi, psi, returns, policy, improved, undone, idle, ran)
 
 
 def _returns(phi: Array, discount: Array, ended: Mask, psi_t: Array) -> Array:
-    """The discounted return from every step on, [T, B, D]; where an episode was cut off, ψ stands for the rest."""
+    """Discounted return from every step on, [T, B, D], with ψ for the rest of truncated episodes."""
     returns, after = np.zeros_like(phi), psi_t[-1]
     for t in reversed(range(len(phi))):
         after = phi[t] + discount[t][:, None] * np.where(ended[t][:, None], psi_t[t], after)
@@ -236,7 +230,7 @@ def _actor_table(by_rule: Mapping[str, _Played], by_policy: Mapping[str, _Played
 
 
 def _longest(steps: Mask) -> int:
-    """The most steps in a row, [T, B], in any episode."""
+    """Most marked steps [T, B] in a row in any episode."""
     longest = current = np.zeros(steps.shape[1], np.int64)
     for row in steps:
         current = (current + 1) * row

@@ -1,4 +1,4 @@
-"""Scores by acting: every task, candidate set and episode in one batch of environments."""
+"""Episodes: :func:`acting` plays them, for every task and candidate set in one batch of environments."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import torch
 from numpy.typing import NDArray
 from rich.console import Console
 
-from usfa.agents import Actor, TrainedAgent
+from usfa.agents import Agent, TrainedAgent
 from usfa.decisions import CandidateSet, Decision, Rule
 from usfa.environments import Batch, EnvironmentSource, Step, check_trusted, source, step_limit
 from usfa.errors import InputError
 from usfa.learning.rollout import epsilon_greedy
-from usfa.networks import Parameters
+from usfa.networks import Network
 from usfa.progress import progress_bar
 from usfa.trajectory import Present
 
@@ -31,7 +31,6 @@ __all__ = [
     "check_fits",
     "environments_of",
     "episode_batch",
-    "episode_returns",
     "playing",
     "repeated",
     "vector_returns",
@@ -39,15 +38,15 @@ __all__ = [
 
 Array = NDArray[np.float64]
 PATIENCE = 10_000
-"""Steps after which an episode that has not ended is cut."""
+"""Maximum number of steps of an episode."""
 OnStep = Callable[[int], object]
 """Called after every step of a batch with the number of its environments."""
 
 
 def environments_of(agent: TrainedAgent, trust: bool, environment: str | None = None) -> EnvironmentSource:
-    """Where an agent was trained, or another `environment` that the user names; φ and arguments are the file's.
+    """The environments of an agent's training, or another `environment` with the same φ and arguments.
 
-    `trust` says whether the agent's file may name modules to import.
+    `trust`: whether to import modules that the agent's file names.
     """
     check_trusted(agent.file.environment if environment is None else None, trust, agent.file.phi)
     name = agent.file.environment if environment is None else environment
@@ -55,7 +54,7 @@ def environments_of(agent: TrainedAgent, trust: bool, environment: str | None = 
 
 
 class EpisodeBatch(NamedTuple):
-    """Episodes that are played side by side, each with its task and candidate set."""
+    """Episodes that are played in parallel, each with its task and candidate set."""
 
     environments: Batch  # of B
     w: Array  # [B, D]
@@ -66,7 +65,7 @@ class Moment(NamedTuple):
     """One step of a batch of episodes."""
 
     decision: Decision  # of the rule
-    action: NDArray[np.int64]  # [B]  taken: that of the decision, or a random one
+    action: NDArray[np.int64]  # [B]  action of the decision, or a random one
     step: Step  # the result
 
 
@@ -74,8 +73,8 @@ class Moment(NamedTuple):
 def playing(
     label: str, environments: EnvironmentSource, episodes: int, console: Console | None
 ) -> Iterator[OnStep | None]:
-    """A progress bar over the steps of so many episodes, gone when they are played; nothing without a console."""
-    if console is None:  # and no environment is made to ask how long its episodes are
+    """Show a progress bar over the steps of episodes while they are played; without a console do nothing."""
+    if console is None:  # without making an environment to find the step limit
         yield None
         return
     with closing(environments.one()) as env:
@@ -91,45 +90,29 @@ def episode_batch(
     candidates: CandidateSet[Array],
     episodes: int,
     rng: np.random.Generator,
+    gamma: float = 1.0,
 ) -> EpisodeBatch:
-    """Tasks w [K, D] with candidate sets [K, N, D], E times: all tasks in one world, then in the next, …"""
+    """E episodes for tasks w [K, D] with candidate sets [K, N, D]: all tasks with one seed, then with the next, …"""
     seeds = np.repeat(rng.integers(2**31, size=episodes), len(w)).tolist()
-    return repeated(environments.batch(seeds, gamma=1.0), w, candidates, episodes)
+    return repeated(environments.batch(seeds, gamma), w, candidates, episodes)
 
 
 def repeated(environments: Batch, w: Array, candidates: CandidateSet[Array], episodes: int) -> EpisodeBatch:
-    """Environments of E episodes for each of K tasks: E·K, the tasks in turn."""
+    """Assign K tasks, in turn, to E·K environments."""
     tiled = candidates.map(lambda values: np.tile(values, (episodes, *[1] * (values.ndim - 1))))
     return EpisodeBatch(environments, np.tile(w, (episodes, 1)), tiled)
 
 
 class VectorReturns(NamedTuple):
-    """What one episode in each of B environments collected."""
+    """Vector returns of one episode in each of B environments."""
 
     discounted: Array  # [B, D]  Σ γ^t φ_t
     undiscounted: Array  # [B, D]  Σ φ_t
 
 
-def episode_returns(
-    actor: Actor,
-    parameters: Parameters,
-    batch: EpisodeBatch,
-    rule: Rule,
-    epsilon: float,
-    rng: np.random.Generator,
-    on_step: OnStep | None = None,
-) -> Array:
-    """The undiscounted return Σ φ_t·w of one ε-greedy episode for each of B tasks -> [B].
-
-    Arguments as in :func:`vector_returns`.
-    """
-    collected = vector_returns(actor, parameters, batch, rule, epsilon, rng, on_step=on_step)
-    return np.einsum("bd,bd->b", collected.undiscounted, batch.w)
-
-
 def vector_returns(
-    actor: Actor,
-    parameters: Parameters,
+    actor: Agent,
+    network: Network,
     batch: EpisodeBatch,
     rule: Rule,
     epsilon: float,
@@ -138,49 +121,43 @@ def vector_returns(
     patience: int = PATIENCE,
     on_step: OnStep | None = None,
 ) -> VectorReturns:
-    """The features that one ε-greedy episode collects for each of B tasks; environments are closed afterwards.
+    """Play one ε-greedy episode for each of B tasks, add up its features, and close the environments.
 
     Args:
         actor: the agent.
-        parameters: of one run.
+        network: with the agent's weights.
         batch: B environments at the start of an episode, their tasks and candidate sets.
-        rule: how to choose among the candidates.
+        rule: the decision rule.
         epsilon: ε.
         rng: for the exploration.
         gamma: γ of the discounted return.
-        patience: an episode that lasts longer counts with what it has collected so far.
-        on_step: told of every step.
+        patience: maximum number of steps of an episode.
+        on_step: called after every step.
     """
+    discounted, undiscounted = np.zeros(batch.w.shape), np.zeros(batch.w.shape)
+    running = np.ones(len(batch.w), np.bool_)  # only the first episode of an environment counts
     with closing(batch.environments):
-        steps = (moment.step for moment in acting(actor, parameters, batch, rule, epsilon, rng))
-        return _collect(steps, batch.w.shape, gamma, patience, on_step)
-
-
-def _collect(
-    steps: Iterator[Step], shape: tuple[int, ...], gamma: float, patience: int, on_step: OnStep | None
-) -> VectorReturns:
-    discounted, undiscounted = np.zeros(shape), np.zeros(shape)
-    running = np.ones(shape[0], np.bool_)  # an environment goes on after its episode; only the first counts
-    for t, step in enumerate(islice(steps, patience)):
-        if on_step is not None:
-            on_step(len(running))
-        phi = step.phi[running].astype(np.float64)
-        discounted[running] += gamma**t * phi
-        undiscounted[running] += phi
-        running &= ~step.ended
-        if not running.any():
-            break
+        moments = islice(acting(actor, network, batch, rule, epsilon, rng), patience)
+        for t, (_, _, step) in enumerate(moments):
+            if on_step is not None:
+                on_step(len(running))
+            phi = step.phi[running].astype(np.float64)
+            discounted[running] += gamma**t * phi
+            undiscounted[running] += phi
+            running &= ~step.ended
+            if not running.any():
+                break
     if running.any():
         warnings.warn(
-            f"{running.sum()} of {len(running)} episodes had not ended after {patience} steps and were cut there; "
+            f"{running.sum()} of {len(running)} episodes were cut after {patience} steps; "
             "expected an environment with a time limit.",
-            stacklevel=4,
+            stacklevel=3,
         )
     return VectorReturns(discounted, undiscounted)
 
 
-def check_fits(actor: Actor, environments: Batch) -> None:
-    """InputError if environments have other features or observations than those an agent was made for."""
+def check_fits(actor: Agent, environments: Batch) -> None:
+    """Raise InputError if the features or observations of environments do not fit an agent."""
     if environments.features != actor.spec.features:
         features = actor.spec.features
         raise InputError(
@@ -192,9 +169,9 @@ def check_fits(actor: Actor, environments: Batch) -> None:
 
 
 def acting(
-    actor: Actor, parameters: Parameters, batch: EpisodeBatch, rule: Rule, epsilon: float, rng: np.random.Generator
+    actor: Agent, network: Network, batch: EpisodeBatch, rule: Rule, epsilon: float, rng: np.random.Generator
 ) -> Iterator[Moment]:
-    """Act on the tasks of a batch by a rule, ε-greedily, step by step and without end."""
+    """Act on the tasks of a batch by a rule, ε-greedily; yield every step, without end."""
     environments = batch.environments
     check_fits(actor, environments)
     tasks, candidates = torch.from_numpy(batch.w).float(), batch.candidates.tensors()
@@ -210,7 +187,7 @@ def acting(
             memory,
         )
         with torch.no_grad():
-            decision, memory = actor.act(parameters, present, tasks, candidates, rule, state)
+            decision, memory = actor.act(network, present, tasks, candidates, rule, state)
         state = decision.state
         action = epsilon_greedy(decision.action.numpy()[None], environments.legal[None], epsilon, [rng])[0]
         yield Moment(decision, action, environments.step(action))

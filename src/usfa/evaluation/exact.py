@@ -1,4 +1,4 @@
-"""Scores without sampling: in a finite MDP the return of a policy is a linear solve."""
+"""Finite MDPs: the exact return of an agent's decisions, and the terms of Proposition 1."""
 
 from __future__ import annotations
 
@@ -6,24 +6,33 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from usfa.agents import Actor
-from usfa.decisions import CandidateSet, Rule, Situation, decided, rule_name
+from usfa.agents import Agent, TrainedAgent
+from usfa.decisions import CandidateSet, Gpi, Rule, decided, rule_name
 from usfa.environments import Environment, TabularEnv
 from usfa.errors import InputError
-from usfa.functional import TabularMDP, policy_return
-from usfa.networks import Parameters, over_runs
+from usfa.functional import (
+    TabularMDP,
+    gpi_bound,
+    optimal_policy,
+    optimal_values,
+    policy_return,
+    policy_values,
+    successor_features,
+)
+from usfa.networks import Network
 
-__all__ = ["decision_tables", "exact_mdp", "exact_scores"]
+__all__ = ["bound_table", "decision_tables", "exact_mdp", "exact_scores"]
 
-
+Array = NDArray[np.float64]
 _CHANGE_NOTHING = (gym.wrappers.OrderEnforcing, gym.wrappers.PassiveEnvChecker)
 
 
 def exact_mdp(env: Environment) -> TabularMDP | None:
-    """The tables behind an environment, if it has any and no wrapper shows, does or pays something else."""
+    """Tables of an environment; None if it has none, or if a wrapper changes observations, actions or rewards."""
     inner: Any = env
     while isinstance(inner, _CHANGE_NOTHING):
         inner = inner.env
@@ -31,57 +40,71 @@ def exact_mdp(env: Environment) -> TabularMDP | None:
 
 
 def exact_scores(
-    actor: Actor,
-    parameters: Parameters,
-    mdp: TabularMDP,
-    w: NDArray[np.float64],
-    candidates: CandidateSet[NDArray[np.float64]],
-    rule: Rule,
-) -> NDArray[np.float64]:
-    """The expected return of acting by a rule, for R runs and K tasks in one batch.
+    actor: Agent, network: Network, mdp: TabularMDP, w: Array, candidates: CandidateSet[Array], rule: Rule
+) -> Array:
+    """Expected return of acting by a rule, for K tasks in one batch.
 
     Args:
         actor: the agent.
-        parameters: each [R, ...].
-        mdp: where it acts.
+        network: with the agent's weights.
+        mdp: the environment.
         w: [K, D], the tasks.
-        candidates: [R, K, N, D], the candidate sets.
-        rule: how to choose among them; one without memory.
+        candidates: [K, N, D], the candidate sets.
+        rule: a decision rule without state.
 
-    Returns: [R, K].
+    Returns: [K].
     """
-    policy = decision_tables(actor, parameters, mdp, w, candidates, rule)
-    scores: NDArray[np.float64] = policy_return(mdp, policy, torch.from_numpy(w)).numpy()
+    policy = decision_tables(actor, network, mdp, w, candidates, rule)
+    scores: Array = policy_return(mdp, policy, torch.from_numpy(w)).numpy()
     return scores
 
 
 @torch.no_grad()
 def decision_tables(
-    actor: Actor,
-    parameters: Parameters,
-    mdp: TabularMDP,
-    w: NDArray[np.float64],
-    candidates: CandidateSet[NDArray[np.float64]],
-    rule: Rule,
+    actor: Agent, network: Network, mdp: TabularMDP, w: Array, candidates: CandidateSet[Array], rule: Rule
 ) -> torch.Tensor:
-    """The action of every run in every state on every task, [R, K, S]; arguments as in :func:`exact_scores`."""
-    runs, tasks = candidates.z.shape[:2]
-    states = torch.from_numpy(actor.spec.observation.encode(np.tile(np.arange(mdp.states), tasks)))
-    legal = mdp.legal.repeat(tasks, 1)
-
-    def situation(run: Parameters, w: torch.Tensor, of_tasks: CandidateSet[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-        present = actor.at_start(states)._replace(legal=legal)
-        *tensors, _ = actor.situation(run, present, w, of_tasks)[0]  # the rule has no state yet
-        return tuple(tensors)
-
-    situations = over_runs(situation, parameters)(
-        torch.from_numpy(np.repeat(w, mdp.states, axis=0)).float().expand(runs, -1, -1),
-        candidates.map(lambda values: np.repeat(values, mdp.states, axis=1)).tensors(),
-    )
-    decision = decided(rule, Situation(*(values.flatten(0, 1) for values in situations)))
+    """Action in every state on every task, [K, S]; arguments as in :func:`exact_scores`."""
+    states = torch.from_numpy(actor.spec.observation.encode(np.tile(np.arange(mdp.states), len(w))))
+    present = actor.at_start(states)._replace(legal=mdp.legal.repeat(len(w), 1))
+    tasks = torch.from_numpy(np.repeat(w, mdp.states, axis=0)).float()
+    sets = candidates.map(lambda values: np.repeat(values, mdp.states, axis=0)).tensors()
+    situation, _ = actor.situation(network, present, tasks, sets)
+    decision = decided(rule, situation)
     if decision.state:
         raise InputError(
-            f"The rule {rule_name(rule)!r} has a memory, which no table of states has; expected it to have an "
-            "attribute remembers = True, or exact=False."
+            f"The rule {rule_name(rule)!r} has a state, so it cannot be scored exactly; set its attribute "
+            "remembers = True, or exact=False."
         )
-    return decision.action.unflatten(0, (runs, tasks, mdp.states))
+    return decision.action.unflatten(0, (len(w), mdp.states))
+
+
+def bound_table(agent: TrainedAgent, mdp: TabularMDP, w: Array, z: Array) -> pd.DataFrame:
+    """Proposition 1 for each task: distance, approximation, total, printed, and the true gap of GPI, Eq. 3.
+
+    Args:
+        agent: a USFA.
+        mdp: the environment.
+        w: [K, D], the tasks.
+        z: [K, N, D], the candidate set of each.
+    """
+    tasks, policies = torch.from_numpy(w), torch.from_numpy(z)
+    exact = successor_features(mdp, optimal_policy(mdp, policies))
+    bound = gpi_bound(mdp, tasks, policies, exact, _learned_psi(agent, mdp, z))
+    policy = decision_tables(agent.actor, agent.network, mdp, w, CandidateSet.believed(z), Gpi())
+    loss = optimal_values(mdp, tasks) - policy_values(mdp, policy, tasks)
+    gap = loss.masked_fill(~mdp.legal, 0.0).amax(dim=(-2, -1))
+    columns = {
+        "distance": bound.distance_term,
+        "approximation": bound.approximation_term,
+        "total": bound.total,
+        "printed": bound.printed,
+        "gap": gap,
+    }
+    return pd.DataFrame({name: values.numpy() for name, values in columns.items()})
+
+
+@torch.no_grad()
+def _learned_psi(agent: TrainedAgent, mdp: TabularMDP, z: Array) -> torch.Tensor:
+    """ψ̃(s,a,z) as tables: [K, N, D] -> [K, N, S, A, D]."""
+    psi = agent.successor_features(np.arange(mdp.states), z.reshape(-1, z.shape[-1]))  # [S, K·N, A, D]
+    return torch.from_numpy(psi).double().movedim(0, 1).unflatten(0, z.shape[:2])

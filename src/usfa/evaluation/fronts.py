@@ -1,4 +1,4 @@
-"""What an agent reaches for each of many preferences, and how good that is: evaluation for multi-objective RL."""
+"""Fronts for multi-objective RL: the vector returns of an agent for many preferences, and their indicators."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from usfa.environments import Environment, feature_count
 from usfa.errors import InputError
 from usfa.evaluation.episodes import environments_of, episode_batch, playing, vector_returns
 from usfa.evaluation.exact import exact_mdp
+from usfa.evaluation.score import ScoringProtocol, candidates_name
 from usfa.functional import (
     TabularMDP,
     best_utility,
@@ -47,7 +48,7 @@ _Row = tuple[str, float, float, float, int]
 _UNKNOWN = float("nan")
 
 
-# --- what the agent reaches ---
+# --- front of an agent ---
 
 
 def front_of(
@@ -64,21 +65,21 @@ def front_of(
     trust: bool = False,
     console: Console | None = None,
 ) -> pd.DataFrame:
-    """The vector return of the agent for every preference, as the mean of whole episodes, without learning.
+    """Vector return of the agent for every preference, the mean of whole episodes, without learning.
 
     Args:
         agent: from :func:`usfa.load`.
         preferences: K tasks: vectors, their text, or a set such as "simplex:100" or "lattice:12".
         candidates: a set C; by default :attr:`TrainedAgent.default_candidates`.
-        rule: how to choose among them; by default :attr:`TrainedAgent.default_rule`.
-        known: value vectors [P, D] that are possible with this γ, such as :func:`known_front` gives; they say what is
-            optimal for preferences without negative entries.
-        gamma: γ of the values; by default what the agent was trained with.
+        rule: the decision rule; by default :attr:`TrainedAgent.default_rule`.
+        known: value vectors [P, D] that are attainable with this γ, for example from :func:`known_front`; they give
+            the optimum for preferences without negative entries.
+        gamma: γ of the values; by default that of the training.
         episodes: per preference.
         epsilon: probability of a random action.
         seed: of the environments, the exploration and "sample:N".
-        trust: whether an agent's file may name a module to import its environment from.
-        console: where to show progress.
+        trust: whether to import modules that the agent's file names.
+        console: for progress bars; None shows nothing.
 
     Returns: a row for each preference: w1 … wD; value1 … valueD, the discounted vector return Σ γ^t φ_t; return1 …
     returnD, the undiscounted one; utility, which is value·w, and its std over episodes; optimal, the best utility of
@@ -86,19 +87,18 @@ def front_of(
     of all values; candidates, rule, gamma, episodes and epsilon, as above.
     """
     w, gamma = _preferences(agent, preferences), _checked_gamma(agent, gamma)
-    if episodes < 1 or not 0 <= epsilon <= 1:
-        raise InputError(f"episodes is {episodes} and epsilon {epsilon}; expected at least 1, and 0 to 1.")
+    protocol = ScoringProtocol(episodes, epsilon, seed)
     optimal = _optimal(known, w)
-    chosen = agent.candidates(w, candidates, np.random.default_rng([seed, 0]))
+    chosen = agent.candidates(w, candidates, protocol.rng())
     rule = parse_rule(agent.default_rule if rule is None else rule)
-    rng = np.random.default_rng([seed, 1])
+    rng = protocol.rng()
     environments = environments_of(agent, trust)
     batch = episode_batch(environments, w, chosen, episodes, rng)
     with playing("front", environments, episodes * len(w), console) as on_step:
-        collected = vector_returns(agent.actor, agent.parameters, batch, rule, epsilon, rng, gamma, on_step=on_step)
+        collected = vector_returns(agent.actor, agent.network, batch, rule, epsilon, rng, gamma, on_step=on_step)
     discounted, undiscounted = (x.reshape(episodes, *w.shape) for x in collected)
     table = _table(w, discounted, undiscounted, optimal)
-    names = {"candidates": _name(agent, candidates), "rule": rule_name(rule)}
+    names = {"candidates": candidates_name(agent, candidates), "rule": rule_name(rule)}
     return table.assign(**names, gamma=gamma, episodes=episodes, epsilon=epsilon)
 
 
@@ -121,7 +121,7 @@ def _table(w: Array, discounted: Array, undiscounted: Array, optimal: Array) -> 
 def _preferences(agent: TrainedAgent, preferences: str | ArrayLike) -> Array:
     features = agent.file.spec.features
     if features < 2:
-        raise InputError(f"The agent has {features} feature; expected at least 2, between which one can prefer.")
+        raise InputError(f"The agent has {features} feature; expected at least 2 for preferences between them.")
     return parse_tasks(preferences, features)
 
 
@@ -130,12 +130,6 @@ def _checked_gamma(agent: TrainedAgent, gamma: float | None) -> float:
     if not 0 < gamma <= 1:
         raise InputError(f"gamma is {gamma}; expected a number above 0, at most 1.")
     return gamma
-
-
-def _name(agent: TrainedAgent, candidates: str | ArrayLike | None) -> str:
-    if candidates is None:
-        return agent.default_candidates
-    return candidates if isinstance(candidates, str) else "own"
 
 
 def _columns(name: str, vectors: Array) -> dict[str, Array]:
@@ -147,13 +141,13 @@ def _vectors(table: pd.DataFrame, name: str) -> Array:
 
 
 def _optimal(known: ArrayLike | None, w: Array) -> Array:
-    """The best utility in the known front; it says nothing about w < 0, whose best values may be far behind it."""
+    """Best utility in the known front; NaN for w with negative entries, whose optimum may not be on it."""
     if known is None:
         return np.full(len(w), np.nan)
     return np.where((w >= 0).all(axis=1), best_utility(known, w), np.nan)
 
 
-# --- what is possible ---
+# --- known fronts ---
 
 
 def known_front(
@@ -163,7 +157,7 @@ def known_front(
     gamma: float | None = None,
     trust: bool = False,
 ) -> Array | None:
-    """The known front [P, D] of an agent's environment; arguments as in :func:`front_of`. None if it is not known."""
+    """Known front [P, D] of an agent's environment, or None; arguments as in :func:`front_of`."""
     w, gamma = _preferences(agent, preferences), _checked_gamma(agent, gamma)
     env = environments_of(agent, trust).one()
     front = environment_front(env, gamma, w)
@@ -172,15 +166,15 @@ def known_front(
 
 
 def environment_front(env: Environment, gamma: float, w: Array) -> Array | None:
-    """Discounted value vectors [P, D] that no policy can improve on, or None where they are not known.
+    """Discounted value vectors [P, D] on the Pareto front of an environment, or None if they are unknown.
 
-    They come from the environment's `pareto_front(gamma)` or `convex_coverage_set(gamma)`, as some of MO-Gymnasium
-    have them. In a finite MDP they are the values of optimal policies: for the preferences w [K, D], and for 1000
-    others, so that few are missed that are optimal for some preference.
+    They come from the environment's `pareto_front(gamma)` or `convex_coverage_set(gamma)`, which some environments of
+    MO-Gymnasium have. In a finite MDP they are the values of optimal policies, for the preferences w [K, D] and for
+    1000 others, so that few points of the convex coverage set are missed.
     """
-    feature_count(env)  # says what is wrong if there are none
+    feature_count(env)  # raises InputError if there are none
     if env.get_wrapper_attr("reward_space") is not getattr(env.unwrapped, "reward_space", None):
-        return None  # a wrapper pays something else
+        return None  # a wrapper changes the reward
     mdp = exact_mdp(env)
     if mdp is not None:
         return _front_of_tables(replace(mdp, discount=gamma * (mdp.discount > 0).to(mdp.discount)), w)
@@ -194,17 +188,17 @@ def environment_front(env: Environment, gamma: float, w: Array) -> Array | None:
 def _front_of_tables(mdp: TabularMDP, w: Array) -> Array:
     tasks = torch.from_numpy(np.concatenate([w, spread_over_simplex(1000, mdp.features)]))
     values = torch.cat([policy_features(mdp, optimal_policy(mdp, some)) for some in tasks.split(100)])
-    return pareto_front(values.numpy().round(12))  # policies that differ where they never go differ in the last bit
+    return pareto_front(values.numpy().round(12))  # values of equivalent policies can differ in the last bit
 
 
 def known_table(known: ArrayLike) -> pd.DataFrame:
-    """A known front as a table: value1 … valueD, and whether a point is in the convex coverage set."""
+    """Known front as a table: value1 … valueD, and whether a point is in the convex coverage set."""
     values = pareto_front(known)
     return pd.DataFrame({**_columns("value", values), "supported": convex_coverage(values)})
 
 
 def read_known_table(path: Path, features: int) -> Array:
-    """The values [P, D] of a table from :func:`known_table`, or of any CSV with columns value1 … valueD."""
+    """Values [P, D] of a table from :func:`known_table`, or of any CSV with columns value1 … valueD."""
     names = [f"value{index}" for index in range(1, features + 1)]
     try:
         table = pd.read_csv(path, dtype=str)  # Python reads floats to the bit
@@ -215,22 +209,22 @@ def read_known_table(path: Path, features: int) -> Array:
         raise InputError(f"File {path} is not a known front; expected columns {names} of finite numbers.") from error
 
 
-# --- how good it is ---
+# --- indicators ---
 
 
 def front_indicators(
     front: pd.DataFrame, known: ArrayLike | None = None, reference: str | ArrayLike | None = None
 ) -> pd.DataFrame:
-    """The indicators of multi-objective RL, each with everything it depends on.
+    """Indicators of multi-objective RL, each with the settings that it depends on.
 
     Args:
         front: from :func:`front_of`.
-        known: the front that it was given.
-        reference: the reference point of the hypervolume, [D] or its text; without one there is no hypervolume.
+        known: the `known` given to :func:`front_of`.
+        reference: reference point of the hypervolume, [D] or its text; without one there is no hypervolume.
 
-    Returns: a row for each indicator: `agent` is what the policy asked for with each preference reaches; `best_of_set`
-    lets each preference choose among the values of all, as the literature does with sets of policies; `known` is
-    the known front itself; then γ, the reference point, and the number of preferences and of episodes.
+    Returns: a row for each indicator. `agent` uses the value of the agent for each preference; `best_of_set` uses the
+    best of all values for each preference, as the literature does for sets of policies; `known` is the known front.
+    Further columns: γ, the reference point, and the numbers of preferences and episodes.
     """
     w, values = _vectors(front, "w"), _vectors(front, "value")
     origin = None if reference is None else reference_point(reference, w.shape[1])
@@ -247,7 +241,7 @@ def front_indicators(
 
 
 def reference_point(reference: str | ArrayLike, features: int) -> Array:
-    """A reference point [D] from numbers or text."""
+    """Reference point [D] from numbers or text."""
     try:
         return parse_task(reference, features)
     except InputError:
@@ -257,7 +251,7 @@ def reference_point(reference: str | ArrayLike, features: int) -> Array:
 
 
 def _utility_rows(front: pd.DataFrame, best: Array) -> list[_Row]:
-    """Losses are those of the preferences whose optimum is known."""
+    """Expected utility, and the utility losses of the preferences whose optimum is known."""
     judged = front.optimal.notna().to_numpy()
     optimal = front.optimal[judged]
     asked, chosen = optimal - front.utility[judged], optimal - best[judged]

@@ -1,4 +1,4 @@
-"""Figures as functions of tables: a table goes in, a matplotlib Figure comes out. No torch, no disk but `save`."""
+"""Figures as functions of tables, without torch; :func:`save` writes them to disk."""
 
 from usfa.figures.style import save
 

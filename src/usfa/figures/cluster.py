@@ -1,4 +1,4 @@
-"""How fast a cluster would be, over the number of its actors."""
+"""The training speed of a cluster over its number of actors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BOUNDS = {
 
 
 def plan(prediction: pd.DataFrame, measured: pd.DataFrame | None = None) -> Figure:
-    """Predicted speed, the bounds it is the lowest of, and what was measured.
+    """Predicted speed, its upper bounds, and measured speeds.
 
     Args:
         prediction: actors, frames_per_second, and the column NAME_allow of every bound.

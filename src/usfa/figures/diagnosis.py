@@ -1,6 +1,4 @@
-"""A diagnosis as a figure: ψ·w against returns, the policies that each rule trusted, errors per feature, and steps that
-led nowhere. The tables are those of :class:`usfa.evaluation.Diagnosis`.
-"""
+"""The figure of a diagnosis, from the tables of :class:`usfa.evaluation.Diagnosis`."""
 
 from __future__ import annotations
 
@@ -17,21 +15,21 @@ from usfa.figures.style import styled
 __all__ = ["diagnosis_figure"]
 
 _PROMISED, _REALISED, _IMPROVED, _IDLE, _INK = "#56B4E9", "#0072B2", "#E69F00", "#D55E00", "#444444"
-_MOST = 12  # policies shown: those that were trusted most
-_HATCHES = ("", "///", "...", "xxx")  # of the rules, in turn
+_MOST = 12  # number of policies shown, the most trusted ones
+_HATCHES = ("", "///", "...", "xxx")  # hatches of the rules, in turn
 
 
 def diagnosis_figure(
     actors: pd.DataFrame, candidates: pd.DataFrame, features: pd.DataFrame, title: str, names: Sequence[str] = ()
 ) -> Figure:
-    """Four panels.
+    """Four panels: ψ·w against returns, trusted policies, errors of ψ per feature, and scores with idle steps.
 
     Args:
-        actors: a row for each rule and each policy followed alone.
+        actors: a row for each rule, and for each policy followed alone.
         candidates: a row for each policy in C.
         features: a row for each policy and feature.
-        title: what it is about.
-        names: of the features.
+        title: the title of the figure.
+        names: the names of the features.
     """
     candidates = _most_trusted(candidates)
     features = features[features.policy.isin(candidates.policy)]
@@ -112,6 +110,6 @@ def _colour(idle: float) -> str:
 
 
 def _policies(axes: Axes, names: pd.Series, places: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
-    """Policies from top to bottom."""
+    """Label the rows with policies, from top to bottom."""
     axes.set_yticks(places, [str(name).replace("-", "−") for name in names])
     axes.set_ylim(len(places) - 0.5, -0.5)

@@ -1,4 +1,4 @@
-"""Pictures of the room from above, and frames of a film: view, map, task and what was collected."""
+"""Frames of a film: the view, a map of the room, and lines of text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _INK, _PAPER, _WALL, _PATH = (30, 30, 30), (250, 250, 247), (120, 120, 125), (15
 
 @dataclass(frozen=True)
 class MapOfRoom:
-    """What the map shows. Places are in metres, x to the right and y up."""
+    """The content of the map. Positions are in metres, x to the right and y up."""
 
     side: float
     walls: NDArray[np.bool_]  # [cells, cells]  rows from the bottom up
@@ -60,7 +60,7 @@ def _around(centre: tuple[float, float], radius: float) -> tuple[float, float, f
 
 
 def compose(view: Pixels, plan: MapOfRoom | None, lines: list[str], size: int) -> Pixels:
-    """One frame of a film: the lines on top, the view below them, the map beside it where there is one."""
+    """Compose a frame: lines of text on top, the view below them, and the map, if there is one, beside the view."""
     header = 8 + 18 * len(lines)
     frame = Image.new("RGB", (size * (1 if plan is None else 2), header + size), _PAPER)
     pen = ImageDraw.Draw(frame)
@@ -74,7 +74,7 @@ def compose(view: Pixels, plan: MapOfRoom | None, lines: list[str], size: int) -
 
 
 def contact_sheet(frames: list[Pixels], columns: int = 4) -> Pixels:
-    """Frames side by side, in order."""
+    """Arrange frames in rows."""
     height, width = frames[0].shape[:2]
     rows = math.ceil(len(frames) / columns)
     sheet = np.full((rows * height, columns * width, 3), 255, np.uint8)

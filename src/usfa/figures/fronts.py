@@ -1,9 +1,8 @@
 """Fronts of value vectors, and utility over the simplex of preferences.
 
 `front` has a row for each preference: w1 … wD, value1 … valueD, utility, optimal, nondominated, candidates, rule,
-gamma, episodes. `known` holds a known front: value1 … valueD, and whether some preference w ≥ 0 likes a value best,
-`supported`. `indicators` has a row for each indicator: indicator, agent,
-best_of_set, known, reference.
+gamma, episodes. `known` holds a known front: value1 … valueD, and `supported`, whether the value is optimal for some
+preference w ≥ 0. `indicators` has a row for each indicator: indicator, agent, best_of_set, known, reference.
 """
 
 from __future__ import annotations
@@ -28,25 +27,25 @@ Array = NDArray[np.float64]
 
 AGENT, SET, KNOWN, FADED, LOST = "#0072B2", "#56B4E9", "#333333", "#AAAAAA", "#D55E00"
 OBJECTIVES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999", "#000000")
-"""Okabe and Ito's palette again, here a hue for each objective."""
+"""Colours of the objectives, from Okabe and Ito's palette."""
 
 FIGURES = ("front", "utility")
-"""What :func:`all_figures` may draw."""
+"""Names of the figures that :func:`all_figures` may draw."""
 
 TRIANGLE = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 3**0.5 / 2]])
-"""Where the corners of the simplex are drawn."""
+"""Corners of the simplex in the figure."""
 
 
 def all_figures(
     front: pd.DataFrame, known: pd.DataFrame | None, indicators: pd.DataFrame, names: Sequence[str] = ()
 ) -> dict[str, Figure]:
-    """What can be drawn of a front with so many objectives, by the name of the file.
+    """The figures for this number of objectives, by file name.
 
     Args:
-        front: what the agent reaches.
-        known: what is known to be possible, or None.
-        indicators: how good the front is, for the captions.
-        names: of the objectives.
+        front: the values of the agent.
+        known: the known front, or None.
+        indicators: the indicators, for the captions.
+        names: the names of the objectives.
     """
     w = _vectors(front, "w")
     objectives = w.shape[1]
@@ -63,7 +62,7 @@ def all_figures(
 
 
 def front_2d(front: pd.DataFrame, known: pd.DataFrame | None, indicators: pd.DataFrame, names: Sequence[str]) -> Figure:
-    """Two objectives: the values that the agent reaches, the region they dominate, and the known front.
+    """Two objectives: the values of the agent, the region they dominate, and the known front.
 
     With a reference point the region is the hypervolume.
     """
@@ -87,7 +86,7 @@ def front_2d(front: pd.DataFrame, known: pd.DataFrame | None, indicators: pd.Dat
 
 
 def front_3d(front: pd.DataFrame, known: pd.DataFrame | None, indicators: pd.DataFrame, names: Sequence[str]) -> Figure:
-    """Three objectives in space, with a line from each value to the floor, and seen from three sides."""
+    """Three objectives: a 3D plot with a line from each value to the floor, and three projections."""
     with styled():
         figure = Figure(figsize=(9.5, 5.6), layout="constrained")
         grid = figure.add_gridspec(3, 2, width_ratios=(1.8, 1))
@@ -97,7 +96,7 @@ def front_3d(front: pd.DataFrame, known: pd.DataFrame | None, indicators: pd.Dat
         for x, y, z in np.unique(_vectors(front[front.nondominated], "value"), axis=0):
             space.plot((x, x), (y, y), (floor, z), color=AGENT, lw=0.6, alpha=0.5)
         space.set(xlabel=names[0], ylabel=names[1], zlabel=names[2], zlim=(floor, space.get_zlim()[1]))
-        space.set_box_aspect((1, 1, 0.9), zoom=0.95)  # else the label of the third objective is cut off
+        space.set_box_aspect((1, 1, 0.9), zoom=0.95)  # otherwise the label of the third objective is cut off
         figure.legend(*space.get_legend_handles_labels(), loc="outside upper center", ncols=4)
         for row, pair in enumerate(combinations(range(3), 2)):
             axes = figure.add_subplot(grid[row, 1])
@@ -110,7 +109,7 @@ def front_3d(front: pd.DataFrame, known: pd.DataFrame | None, indicators: pd.Dat
 def parallel_coordinates(
     front: pd.DataFrame, known: pd.DataFrame | None, indicators: pd.DataFrame, names: Sequence[str]
 ) -> Figure:
-    """Any number of objectives: a line for each value that is not dominated, coloured by what mattered most."""
+    """Any number of objectives: a line for each nondominated value, coloured by its most weighted objective."""
     points = _distinct(front[front.nondominated])
     values, favourites = _vectors(points, "value"), _vectors(points, "w").argmax(axis=1)
     possible = values[:0] if known is None else _vectors(known, "value")
@@ -137,7 +136,7 @@ def _hue(objective: int) -> str:
 
 
 def _parallel_axes(axes: Axes, low: Array, high: Array, names: Sequence[str]) -> None:
-    """A vertical line for each objective, with its range written at the ends."""
+    """Draw a vertical line for each objective, with its range at the ends."""
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
     axes.set(xlim=(-0.3, len(names) - 0.7), ylim=(-0.08, 1.08), yticks=())
@@ -150,7 +149,7 @@ def _parallel_axes(axes: Axes, low: Array, high: Array, names: Sequence[str]) ->
 
 
 def _scatter(axes: Any, front: pd.DataFrame, known: pd.DataFrame | None, dimensions: Sequence[int]) -> None:
-    """The known front as diamonds; the agent's values as dots, larger where more preferences lead to them."""
+    """Draw the known front as diamonds, and the agent's values as dots that grow with their share of preferences."""
     if known is not None:
         for chosen, colour, label in (
             (known.supported, KNOWN, f"known front, {len(known)} points"),
@@ -170,7 +169,7 @@ def _scatter(axes: Any, front: pd.DataFrame, known: pd.DataFrame | None, dimensi
 
 
 def _distinct(front: pd.DataFrame) -> pd.DataFrame:
-    """Each value once, with the mean of the preferences that lead to it, and their share."""
+    """The distinct values, each with the mean of the preferences that lead to it, and their share."""
     groups = front.groupby(list(front.filter(regex=r"^value\d+$")), as_index=False, sort=False)
     weights = {name: (name, "mean") for name in front.filter(regex=r"^w\d+$")}
     points = groups.agg(**weights, nondominated=("nondominated", "first"), share=("utility", "size"))
@@ -178,7 +177,7 @@ def _distinct(front: pd.DataFrame) -> pd.DataFrame:
 
 
 def _stairs(corner: Array, front: pd.DataFrame) -> tuple[Array, Array]:
-    """The border of what a Pareto front dominates, right of and above a corner."""
+    """The border of the region between a corner and a Pareto front."""
     values = np.unique(_vectors(front, "value"), axis=0)
     values = values[(values >= corner).all(axis=1)]
     return np.insert(values[:, 0], 0, corner[0]), np.append(values[:, 1], corner[1])
@@ -206,7 +205,7 @@ def utility_line(front: pd.DataFrame, indicators: pd.DataFrame, names: Sequence[
 
 
 def utility_maps(front: pd.DataFrame, indicators: pd.DataFrame, names: Sequence[str]) -> Figure:
-    """Three objectives: utility, and what it lacks to the known optimum, over the triangle of preferences."""
+    """Three objectives: utility and utility loss over the triangle of preferences."""
     maps: dict[str, tuple[pd.Series, str, float | None]] = {"utility v·w": (front.utility, "viridis", None)}
     if front.optimal.notna().all():
         maps["utility loss against the known front"] = (front.optimal - front.utility, "magma_r", 0.0)
@@ -224,7 +223,7 @@ def utility_maps(front: pd.DataFrame, indicators: pd.DataFrame, names: Sequence[
 
 
 def _nearest_preference(w: Array) -> NDArray[np.int64]:
-    """Which preference is nearest to each pixel of a picture of the triangle."""
+    """The index of the preference nearest to each pixel of the triangle."""
     x, y = np.meshgrid(np.linspace(0, 1, 401), np.linspace(0, TRIANGLE[2, 1], 347))
     centres = w @ TRIANGLE
     distances = (x[..., None] - centres[:, 0]) ** 2 + (y[..., None] - centres[:, 1]) ** 2
@@ -233,7 +232,7 @@ def _nearest_preference(w: Array) -> NDArray[np.int64]:
 
 
 def _triangle(axes: Axes, names: Sequence[str]) -> Polygon:
-    """The border of the simplex, with an objective at each corner that has all the weight there."""
+    """Draw the border of the simplex, with the name of the objective that has all weight at each corner."""
     axes.axis("off")
     axes.set(xlim=(-0.06, 1.06), ylim=(-0.1, TRIANGLE[2, 1] + 0.1))
     for corner, name in zip(TRIANGLE, names, strict=True):
@@ -252,7 +251,7 @@ def _vectors(table: pd.DataFrame, name: str) -> Array:
 
 
 def _caption(figure: Figure, front: pd.DataFrame, indicators: pd.DataFrame) -> None:
-    """What the figure depends on, below it."""
+    """Write settings and results below the figure."""
     first, rows = front.iloc[0], indicators.set_index("indicator")
     episodes = "1 episode each" if first.episodes == 1 else f"{first.episodes} episodes each"
     utility, volume = rows.loc["expected utility"], rows.loc["hypervolume"]
@@ -265,7 +264,7 @@ def _caption(figure: Figure, front: pd.DataFrame, indicators: pd.DataFrame) -> N
 
 
 def _reference(indicators: pd.DataFrame) -> Array | None:
-    """The reference point of the hypervolume, if there is one."""
+    """The reference point of the hypervolume, or None."""
     point = indicators.set_index("indicator").reference["hypervolume"]
     return np.array([float(x) for x in point.split(",")]) if isinstance(point, str) and point else None
 

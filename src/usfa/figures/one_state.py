@@ -1,6 +1,8 @@
-"""The figures of Appendix A: two ways to generalise from three tasks to a fourth."""
+"""Figures of Appendix A: two ways to generalise from three tasks to a fourth."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -14,11 +16,11 @@ OPTIMAL, GUESS, TRUSTED, OTHER, TEST = "#333333", "#D55E00", "#0072B2", "#999999
 
 
 def generalisation(values: pd.DataFrame, evaluations: pd.DataFrame, test_task: float) -> Figure:
-    """The four pictures of Appendix A.
+    """The four panels of Appendix A.
 
     Args:
-        values: seed, w, optimal, uvfa: max_a Q*(s,a,w) and the fitted UVFA, for each seed.
-        evaluations: z, value, trusted: what the policy of each training task is worth on the test task.
+        values: seed, w, optimal (max_a Q*(s,a,w)), uvfa (fitted value).
+        evaluations: z, value (of the policy of training task z on the test task), trusted (by GPI).
         test_task: w'.
     """
     with styled():
@@ -47,11 +49,9 @@ def _optimal(axes: Axes, curve: pd.DataFrame, training: list[float]) -> None:
 
 
 def _fit(axes: Axes, values: pd.DataFrame, training: list[float], test_task: float) -> None:
-    by_task = values.groupby("w").uvfa
-    mean, std = by_task.mean(), by_task.std(ddof=1).fillna(0.0)
-    axes.plot(mean.index, values.groupby("w").optimal.mean(), color=OPTIMAL, lw=1, ls=":", label="V*(w)")
-    axes.plot(mean.index, mean, color=GUESS, lw=1.6, label="UVFA fitted to M (mean, ±1 std)")
-    axes.fill_between(mean.index, mean - std, mean + std, color=GUESS, alpha=0.2, lw=0)
+    by_task = values.groupby("w")
+    axes.plot(by_task.optimal.mean(), color=OPTIMAL, lw=1, ls=":", label="V*(w)")
+    mean = _mean_and_std(axes, by_task.uvfa, GUESS, "UVFA fitted to M (mean, ±1 std)")
     axes.plot(training, [max(w, 0) for w in training], "o", color=OPTIMAL)
     nearest = min(mean.index, key=lambda w: abs(w - test_task))
     guess = float(mean[nearest])
@@ -64,16 +64,10 @@ def _known(axes: Axes, curve: pd.DataFrame, evaluations: pd.DataFrame, test_task
     axes.plot(curve.w, curve.optimal, color=OPTIMAL, lw=1, ls=":")
     axes.axvline(test_task, color=TEST, lw=1, ls="--", label=f"w′ = {test_task:g}")
     for index, row in enumerate(evaluations.itertuples(), start=1):
-        slope = row.value / test_task
+        colour = TRUSTED if row.trusted else OTHER
         label = f"π$_{index}$ of w$_{index}$={row.z:g}: worth {row.value:.2f} on w′"
-        axes.plot(
-            curve.w,
-            slope * curve.w,
-            color=TRUSTED if row.trusted else OTHER,
-            lw=1.2,
-            ls=("-", "--", "-")[index - 1],
-        )
-        axes.plot([test_task], [row.value], "o", color=TRUSTED if row.trusted else OTHER, label=label)
+        axes.plot(curve.w, row.value / test_task * curve.w, color=colour, lw=1.2, ls=("-", "--", "-")[index - 1])
+        axes.plot([test_task], [row.value], "o", color=colour, label=label)
     axes.legend(loc="upper left")
     axes.set_title("Known policies evaluated on every task through ψ")
 
@@ -92,7 +86,7 @@ def _choice(axes: Axes, curve: pd.DataFrame, evaluations: pd.DataFrame, test_tas
 
 
 def returns(scores: pd.DataFrame) -> Figure:
-    """What the trained agents collect on tasks they never saw: mean and ±1 std over seeds.
+    """Zero-shot returns of the trained agents over tasks, mean and ±1 std over seeds.
 
     Args:
         scores: method, seed, w, score, optimal.
@@ -100,14 +94,18 @@ def returns(scores: pd.DataFrame) -> Figure:
     with styled():
         figure = Figure(figsize=(6, 3.4), layout="constrained")
         axes = figure.subplots()
-        optimal = scores.groupby("w").optimal.mean()
-        axes.plot(optimal.index, optimal, color=OPTIMAL, lw=1, ls=":", label="optimal")
+        axes.plot(scores.groupby("w").optimal.mean(), color=OPTIMAL, lw=1, ls=":", label="optimal")
         looks = {"UVFA": GUESS, "USFA, C = {w′}": "#56B4E9", "USFA, C = M": TRUSTED}
         for name, colour in looks.items():
-            by_task = scores[scores.method == name].groupby("w").score
-            mean, std = by_task.mean(), by_task.std(ddof=1).fillna(0.0)
-            axes.plot(mean.index, mean, color=colour, label=name, lw=1.6)
-            axes.fill_between(mean.index, mean - std, mean + std, color=colour, alpha=0.2, lw=0)
+            _mean_and_std(axes, scores[scores.method == name].groupby("w").score, colour, name)
         axes.set(xlabel="task w", ylabel="return", title="Zero-shot returns of the trained agents")
         axes.legend(loc="upper left")
     return figure
+
+
+def _mean_and_std(axes: Axes, groups: Any, colour: str, label: str) -> pd.Series:
+    """Draw the mean of each group with a band of ±1 std; return the means."""
+    mean, std = groups.mean(), groups.std(ddof=1).fillna(0.0)
+    axes.plot(mean, color=colour, lw=1.6, label=label)
+    axes.fill_between(mean.index, mean - std, mean + std, color=colour, alpha=0.2, lw=0)
+    return mean

@@ -1,9 +1,9 @@
-"""The figures of Section 4.3 and Appendix D: learning and zero-shot generalisation in the room.
+"""Figures of Section 4.3 and Appendix D: learning and zero-shot generalisation in the room.
 
-`training` holds what ε-greedy agents earned while they learned: agent, seed, task, frames, score. `summary` holds the
-scores of frozen agents over runs: measure ("return" or "normalised"), agent, candidates, task_set, task ("all" is the
-set as a whole), snapshot, frames, mean, std, low, high. `yardstick` holds what other policies collect: set, task,
-policy, mean. Agents that a table does not have are left out.
+`training` holds ε-greedy returns during training: agent, seed, task, frames, score. `summary` holds scores of frozen
+agents over runs: measure ("return" or "normalised"), agent, candidates, task_set, task ("all" for the whole set),
+snapshot, frames, mean, std, low, high. `yardstick` holds returns of the random policy and the oracle: set, task,
+policy, mean. Agents that are missing in a table are left out.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from usfa.figures.style import METHODS, Method, method, styled
+from usfa.figures.style import METHODS, UVFAS, Key, Method, last_snapshot, method, rows_of, styled
 
 __all__ = [
     "all_figures",
-    "last_snapshot",
     "learning_curves",
     "overview",
     "sigma_comparison",
@@ -29,13 +28,11 @@ __all__ = [
     "zero_shot_curves",
 ]
 
-Key = tuple[str, str]
-
 CANDIDATES = ("task", "train", "train+task")
-BASELINES: tuple[Key, ...] = (("sf-gpi", "train"), ("uvfa-off-policy", "task"), ("uvfa", "task"))
-USFA: tuple[Key, ...] = tuple(("usfa", candidates) for candidates in CANDIDATES)
-BROAD: tuple[Key, ...] = tuple(("usfa-sigma-0.5", candidates) for candidates in CANDIDATES)
-LARGE: tuple[Key, ...] = tuple(("usfa-8-tasks", candidates) for candidates in CANDIDATES)
+BASELINES: tuple[Key, ...] = (("sf-gpi", "train"), *reversed(UVFAS))
+USFA, BROAD, LARGE = (
+    tuple((agent, candidates) for candidates in CANDIDATES) for agent in ("usfa", "usfa-sigma-0.5", "usfa-8-tasks")
+)
 SETS = {"room-train": "training tasks M", "room-easy": "easy test tasks", "room-hard": "hard test tasks"}
 
 AGENTS = {
@@ -46,7 +43,7 @@ AGENTS = {
     "uvfa-off-policy": METHODS["uvfa-off-policy", "task"],
     "uvfa": METHODS["uvfa", "task"],
 }
-"""How agents look that still learn, where GPI chooses among the policies of the training step."""
+"""Styles during training, when GPI uses the policies of the training step instead of a candidate set."""
 
 _WHILE_TRAINING = {
     "usfa": Method("while training on 4 tasks", AGENTS["usfa"].colour),
@@ -73,7 +70,7 @@ def all_figures(training: pd.DataFrame, summary: pd.DataFrame, yardstick: pd.Dat
 
 
 def overview(summary: pd.DataFrame) -> Figure:
-    """What every method reached on every set: 0 is the random policy, 1 the oracle; dots with 95 % intervals."""
+    """Final normalised score of every method on every set (0: random policy, 1: oracle), with 95 % intervals."""
     final = last_snapshot(summary[(summary.measure == "normalised") & (summary.task == "all")])
     places = _places([_present(final, keys) for keys in (USFA, BROAD, LARGE, BASELINES)])
     highest = float(final[["mean", "high"]].max(axis=None))
@@ -104,26 +101,24 @@ def learning_curves(training: pd.DataFrame, yardstick: pd.DataFrame) -> Figure:
     return figure
 
 
-def zero_shot_curves(summary: pd.DataFrame, yardstick: pd.DataFrame, task_set: str) -> Figure:
-    """Return on each test task over training (the paper's Figure 5 and Appendix D).
+def zero_shot_curves(
+    summary: pd.DataFrame, yardstick: pd.DataFrame, task_set: str, keys: Sequence[Key] = (*USFA, *BASELINES)
+) -> Figure:
+    """Return of some methods on each test task over training (the paper's Figure 5 and Appendix D).
 
     Bands are ±1 std over runs; the bars on the right are 95 % intervals of the last snapshot.
     """
     tasks = _tasks(yardstick, task_set)
     with styled():
         figure, panels = _grid(len(tasks), columns=4 if len(tasks) > 6 else 3)
-        _zero_shot(panels, summary, yardstick, task_set, (*USFA, *BASELINES))
+        _zero_shot(panels, summary, yardstick, task_set, keys)
         _finish(figure)
     return figure
 
 
 def sigma_comparison(summary: pd.DataFrame, yardstick: pd.DataFrame) -> Figure:
     """D_z = N(w, σI) with σ = 0.1 and with σ = 0.5 on the hard tasks (the paper's Figure 6)."""
-    with styled():
-        figure, panels = _grid(len(_tasks(yardstick, "room-hard")), columns=4)
-        _zero_shot(panels, summary, yardstick, "room-hard", (*USFA, *BROAD))
-        _finish(figure)
-    return figure
+    return zero_shot_curves(summary, yardstick, "room-hard", (*USFA, *BROAD))
 
 
 def training_set_comparison(training: pd.DataFrame, summary: pd.DataFrame, yardstick: pd.DataFrame) -> Figure:
@@ -147,21 +142,12 @@ def _tasks(yardstick: pd.DataFrame, task_set: str) -> list[str]:
     return list(dict.fromkeys(yardstick[yardstick.set == task_set].task))
 
 
-def _one(table: pd.DataFrame, key: Key) -> pd.DataFrame:
-    return table[(table.agent == key[0]) & (table.candidates == key[1])]
-
-
-def last_snapshot(summary: pd.DataFrame) -> pd.DataFrame:
-    """The rows of each agent and candidate set after all of its training."""
-    return summary[summary.snapshot == summary.groupby(["agent", "candidates", "rule"]).snapshot.transform("max")]
-
-
 def _present(table: pd.DataFrame, keys: Iterable[Key]) -> list[Key]:
-    return [key for key in keys if len(_one(table, key))]
+    return [key for key in keys if len(rows_of(table, key))]
 
 
 def _binned(training: pd.DataFrame, bins: int = 40) -> pd.DataFrame:
-    """Mean and std over runs: agent, task, frames, mean, std. Runs are first averaged within equal parts of time."""
+    """Mean and std over runs (agent, task, frames, mean, std), after averaging each run within equal bins of frames."""
     width = max(float(training.frames.max()), 1.0) / bins if len(training) else 1.0
     part = np.minimum(training.frames // width, bins - 1)
     groups = training.assign(part=part).groupby(["agent", "task", "seed", "part"], sort=False)
@@ -174,7 +160,7 @@ def _binned(training: pd.DataFrame, bins: int = 40) -> pd.DataFrame:
 
 
 def _grid(count: int, columns: int, height: float = 2.1) -> tuple[Figure, list[Axes]]:
-    """A figure with `count` panels; what is left of the last row stays empty, for the legend."""
+    """A figure with `count` panels; the rest of the last row is left empty for the legend."""
     rows = -(-count // columns)
     figure = Figure(figsize=(10.5, height * rows + 0.8), layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
@@ -189,9 +175,9 @@ def _grid(count: int, columns: int, height: float = 2.1) -> tuple[Figure, list[A
 
 
 def _finish(figure: Figure) -> None:
-    """One legend for all panels, in a spare one or else below."""
+    """Draw one legend for all panels, in an empty panel if there is one, else below."""
     entries: dict[str, Any] = {}
-    for axes in reversed(figure.axes):  # the first panel may be of another kind
+    for axes in reversed(figure.axes):  # the first panel may have other entries
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
     names = [*(name for name in entries if name not in _YARDSTICKS), *(name for name in _YARDSTICKS if name in entries)]
@@ -211,8 +197,8 @@ def _zero_shot(
     for axes, task in zip(panels, _tasks(yardstick, task_set), strict=True):
         of_task = mine[mine.task == task]
         for index, key in enumerate(keys):
-            _curve(axes, _one(of_task, key).sort_values("frames"), method(*key))
-            _interval(axes, last_snapshot(_one(of_task, key)), method(*key), 1.04 + 0.028 * index)
+            _curve(axes, rows_of(of_task, key).sort_values("frames"), method(*key))
+            _interval(axes, last_snapshot(rows_of(of_task, key)), method(*key), 1.04 + 0.028 * index)
         _reference(axes, yardstick, task)
         _time_axis(axes, mine.frames)
         axes.set_title(f"w′ = {task}")
@@ -226,7 +212,7 @@ def _curve(axes: Axes, table: pd.DataFrame, look: Method) -> None:
 
 
 def _interval(axes: Axes, final: pd.DataFrame, look: Method, place: float) -> None:
-    """The last mean with its interval, a little to the right of the curve; without one, nothing."""
+    """Draw the last mean and its interval, if there is one, to the right of the curve."""
     for row in final.dropna(subset=["low", "high"]).itertuples(index=False):
         error = [[max(row.mean - row.low, 0)], [max(row.high - row.mean, 0)]]
         axes.errorbar([place * row.frames / _MILLION], [row.mean], error,
@@ -241,7 +227,7 @@ def _behaviour(axes: Axes, binned: pd.DataFrame, looks: dict[str, Method]) -> No
 
 
 def _reference(axes: Axes, yardstick: pd.DataFrame, task: str) -> None:
-    """The oracle and the random policy; an oracle far above the curves is written instead of drawn."""
+    """Draw the levels of oracle and random policy; write the oracle's as text if it is far above the curves."""
     levels = yardstick[yardstick.task == task].drop_duplicates("policy").set_index("policy")["mean"]
     low, high = min(axes.dataLim.y0, levels["random"]), max(axes.dataLim.y1, levels["random"])
     far = axes.has_data() and levels["oracle"] - low > 2.5 * (high - low)
@@ -254,7 +240,7 @@ def _reference(axes: Axes, yardstick: pd.DataFrame, task: str) -> None:
 
 
 def _time_axis(axes: Axes, frames: pd.Series) -> None:
-    """From 0, with ticks up to the last frame; beyond it there are only intervals."""
+    """Start at 0 and put no ticks beyond the last frame, where only intervals are drawn."""
     last = float(frames.max()) / _MILLION if len(frames) else 1.0
     axes.set_xticks([tick for tick in MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(0, last) if tick <= 1.001 * last])
     axes.set_xlim(left=0)
@@ -274,7 +260,7 @@ def _places(groups: Sequence[Sequence[Key]]) -> dict[Key, float]:
 
 
 def _dots(axes: Axes, final: pd.DataFrame, places: dict[Key, float], highest: float) -> None:
-    """A row for each method; numbers stand in a column beyond the highest score of any panel."""
+    """Draw a row for each method, with its number in a column to the right of the highest score of all panels."""
     axes.axvline(0, color=_INK, ls=":", lw=1)
     if highest > 0.4:
         axes.axvline(1, color=_INK, ls="--", lw=1)
@@ -282,7 +268,7 @@ def _dots(axes: Axes, final: pd.DataFrame, places: dict[Key, float], highest: fl
     axes.tick_params(axis="y", length=0)
     for key, place in places.items():
         look = method(*key)
-        for row in _one(final, key).itertuples(index=False):
+        for row in rows_of(final, key).itertuples(index=False):
             axes.plot([row.low, row.high], [place, place], color=look.colour, lw=5, alpha=0.4, solid_capstyle="butt")
             axes.plot([row.mean], [place], color=look.colour, marker=look.marker, ms=6, mew=0)
             axes.text(1.24 * highest, place, f"{row.mean:.2f}", ha="right", va="center", fontsize=8, color=_INK)

@@ -1,4 +1,4 @@
-"""How every figure looks: one palette, one set of sizes, one way to disk."""
+"""The style of all figures, and the methods that they compare."""
 
 from __future__ import annotations
 
@@ -10,16 +10,22 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import pandas as pd
 from matplotlib.figure import Figure
 
 from usfa.files import write_atomically
 
-__all__ = ["METHODS", "Method", "method", "save", "styled"]
+__all__ = ["EXACT", "METHODS", "UVFAS", "Key", "Method", "last_snapshot", "method", "rows_of", "save", "styled"]
+
+Key = tuple[str, str]
+"""A method in tables: agent and candidate set."""
+EXACT: Key = ("sf-gpi-exact", "train")
+UVFAS: tuple[Key, ...] = (("uvfa", "task"), ("uvfa-off-policy", "task"))
 
 
 @dataclass(frozen=True)
 class Method:
-    """How one method is called and drawn, in every figure the same."""
+    """Label, colour, marker and line style of a method in every figure."""
 
     label: str
     colour: str
@@ -27,12 +33,12 @@ class Method:
     line: str = "-"
 
 
-# Okabe and Ito's palette, which stays apart for colour-blind readers. A candidate set keeps its hue: other USFAs have
-# it darker, with another line and another marker.
-METHODS: dict[tuple[str, str], Method] = {
-    ("uvfa", "task"): Method("UVFA", "#D55E00", "s"),
-    ("uvfa-off-policy", "task"): Method("UVFA, off-policy", "#E69F00", "D"),
-    ("sf-gpi-exact", "train"): Method("SF&GPI (exact ψ)", "#555555", "v"),
+# Okabe and Ito's palette, which colour-blind readers can tell apart. Each candidate set has one hue; for the other
+# USFAs it is darker, with another line style and marker.
+METHODS: dict[Key, Method] = {
+    UVFAS[0]: Method("UVFA", "#D55E00", "s"),
+    UVFAS[1]: Method("UVFA, off-policy", "#E69F00", "D"),
+    EXACT: Method("SF&GPI (exact ψ)", "#555555", "v"),
     ("sf-gpi", "train"): Method("SF&GPI (learned ψ)", "#999999", "^"),
     ("usfa", "task"): Method("USFA, C = {w′}", "#56B4E9", "o"),
     ("usfa", "sample:5"): Method("USFA, C = random(5)", "#0072B2", "P"),
@@ -48,13 +54,23 @@ METHODS: dict[tuple[str, str], Method] = {
 
 
 def method(agent: str, candidates: str) -> Method:
-    """The look of an agent with a candidate set."""
+    """The style of an agent with a candidate set."""
     return METHODS.get((agent, candidates), Method(f"{agent}, C = {candidates}", "#000000"))
+
+
+def rows_of(table: pd.DataFrame, key: Key) -> pd.DataFrame:
+    """The rows of one method."""
+    return table[(table.agent == key[0]) & (table.candidates == key[1])]
+
+
+def last_snapshot(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of each method and rule at its last snapshot."""
+    return table[table.snapshot == table.groupby(["agent", "candidates", "rule"]).snapshot.transform("max")]
 
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Draw inside of this."""
+    """Apply the style to figures that are drawn within this context."""
     settings: dict[Any, Any] = {
         "axes.grid": True,
         "axes.spines.right": False,
@@ -71,7 +87,7 @@ def styled() -> Iterator[None]:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """PNG without a date in it, so that the same table gives the same bytes."""
+    """Write a PNG without a date, so that the same table gives the same bytes."""
     picture = io.BytesIO()
     figure.savefig(picture, format="png", bbox_inches="tight", metadata={"Software": None})
     write_atomically(path, picture.getvalue())

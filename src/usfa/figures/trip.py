@@ -1,4 +1,4 @@
-"""The figures of Section 4.1 and Appendix B, and both terms of the bound over the task space."""
+"""Figures of Section 4.1 and Appendix B, with both terms of Proposition 1 over the task space."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.patches import Circle, FancyArrowPatch
 
-from usfa.figures.style import method, styled
+from usfa.figures.style import EXACT, Key, method, rows_of, styled
 
 __all__ = ["bound_maps", "diagonal", "gap_maps", "overview", "performance_maps"]
 
-MAIN_METHODS = (("uvfa", "task"), ("sf-gpi-exact", "train"), ("usfa", "task"), ("usfa", "sample:5"))
-MAP_METHODS = (("uvfa", "task"), ("sf-gpi-exact", "train"), ("usfa", "sample:5"), ("usfa", "task"))
+CURVES: tuple[Key, ...] = (("uvfa", "task"), EXACT, ("usfa", "task"), ("usfa", "sample:5"))
+MAPS: tuple[Key, ...] = (("uvfa", "task"), EXACT, ("usfa", "sample:5"), ("usfa", "task"))
+"""Methods with a map, from left to right."""
 
 
 def overview(curves: pd.DataFrame, places: int, cost: float) -> Figure:
     """The MDP, and the optimality gap over training on the 51 directions (the paper's Figure 2).
 
     Args:
-        curves: from `summarise` with agent, candidates, task_set and snapshot.
+        curves: gaps from `summarise` by agent, candidates, task_set and snapshot.
         places: N of the MDP.
         cost: ε of the MDP.
     """
@@ -33,11 +34,11 @@ def overview(curves: pd.DataFrame, places: int, cost: float) -> Figure:
         figure = Figure(figsize=(9.5, 3.6), layout="constrained")
         left, right = figure.subplots(1, 2, width_ratios=(1, 1.35))
         _draw_mdp(left, places, cost)
-        _draw_curves(right, curves[curves.task_set == "trip-directions"])
+        curves = curves[curves.task_set == "trip-directions"]
+        _draw_curves(right, curves)
         right.set_title("Zero-shot on 51 directions w′: mean gap, 95 % interval over runs")
-        # Untrained networks start near 0.3; what matters happens around the line of SF&GPI.
-        exact = curves[(curves.agent == "sf-gpi-exact") & (curves.task_set == "trip-directions")]
-        right.set_ylim(0, 2.5 * float(exact["mean"].iloc[0]))
+        # Untrained networks start near 0.3; show the range around the line of SF&GPI instead.
+        right.set_ylim(0, 2.5 * float(rows_of(curves, EXACT)["mean"].iloc[0]))
     return figure
 
 
@@ -76,16 +77,14 @@ def _place(axes: Axes, centre: tuple[float, float], label: str, colour: Any) -> 
 
 
 def _draw_curves(axes: Axes, curves: pd.DataFrame, legend: bool = True) -> None:
-    last = curves.snapshot.max()
-    for agent, candidates in MAIN_METHODS:
-        look = method(agent, candidates)
-        mine = curves[(curves.agent == agent) & (curves.candidates == candidates)].sort_values("snapshot")
-        if agent == "sf-gpi-exact":
+    for key in CURVES:
+        look, mine = method(*key), rows_of(curves, key).sort_values("snapshot")
+        if key == EXACT:
             axes.axhline(mine["mean"].iloc[0], color=look.colour, ls="--", lw=1.4, label=look.label)
             continue
         axes.fill_between(mine.snapshot, mine.low, mine.high, color=look.colour, alpha=0.2, lw=0)
         axes.plot(mine.snapshot, mine["mean"], color=look.colour, lw=1.6, label=look.label)
-    axes.set(xlabel="training episodes", ylabel="optimality gap", xlim=(0, last))
+    axes.set(xlabel="training episodes", ylabel="optimality gap", xlim=(0, curves.snapshot.max()))
     axes.set_ylim(bottom=0)
     if legend:
         axes.legend(loc="upper right")
@@ -99,11 +98,11 @@ def performance_maps(maps: pd.DataFrame) -> Figure:
     """
     with styled():
         figure = Figure(figsize=(12.5, 2.9), layout="constrained")
-        axes = figure.subplots(1, 1 + len(MAP_METHODS), sharey=True)
+        axes = figure.subplots(1, 1 + len(MAPS), sharey=True)
         top = float(maps.optimal.max())
-        image = _heat(axes[0], _one(maps, *MAP_METHODS[0]), "optimal", top, "viridis", "optimal")
-        for ax, chosen in zip(axes[1:], MAP_METHODS, strict=True):
-            _heat(ax, _one(maps, *chosen), "score", top, "viridis", method(*chosen).label)
+        image = _heat(axes[0], rows_of(maps, MAPS[0]), "optimal", top, "viridis", "optimal")
+        for ax, key in zip(axes[1:], MAPS, strict=True):
+            _heat(ax, rows_of(maps, key), "score", top, "viridis", method(*key).label)
         axes[0].set_ylabel("w′₂ (food)")
         figure.colorbar(image, ax=axes, label="return", pad=0.01)
     return figure
@@ -114,24 +113,20 @@ def gap_maps(maps: pd.DataFrame) -> Figure:
     maps = maps.assign(gap=maps.optimal - maps.score)
     with styled():
         figure = Figure(figsize=(10.5, 2.9), layout="constrained")
-        axes = figure.subplots(1, len(MAP_METHODS), sharey=True)
+        axes = figure.subplots(1, len(MAPS), sharey=True)
         top = float(maps.gap.max())
-        for ax, chosen in zip(axes, MAP_METHODS, strict=True):
-            mine = _one(maps, *chosen)
-            image = _heat(ax, mine, "gap", top, "magma_r", f"{method(*chosen).label}\nmean {mine.gap.mean():.4f}")
+        for ax, key in zip(axes, MAPS, strict=True):
+            mine = rows_of(maps, key)
+            image = _heat(ax, mine, "gap", top, "magma_r", f"{method(*key).label}\nmean {mine.gap.mean():.4f}")
         axes[0].set_ylabel("w′₂ (food)")
         figure.colorbar(image, ax=axes, label="optimality gap", pad=0.01)
     return figure
 
 
-def _one(table: pd.DataFrame, agent: str, candidates: str) -> pd.DataFrame:
-    return table[(table.agent == agent) & (table.candidates == candidates)]
-
-
 def _heat(
     axes: Axes, table: pd.DataFrame, value: str, high: float, colours: str, title: str, gamma: float = 1.0
 ) -> AxesImage:
-    """A map from 0 to `high`; a `gamma` below 1 spends more colours on small values."""
+    """A heat map from 0 to `high`; a `gamma` below 1 gives small values more of the colour range."""
     grid = table.pivot(index="w2", columns="w1", values=value)
     extent = (grid.columns.min(), grid.columns.max(), grid.index.min(), grid.index.max())
     image = axes.imshow(grid.to_numpy(), origin="lower", extent=extent, cmap=colours, norm=PowerNorm(gamma, 0, high))
@@ -144,17 +139,16 @@ def diagonal(curves: pd.DataFrame, final: pd.DataFrame) -> Figure:
     """The adversarial diagonal w′₁ = w′₂: over training, and along it after training (Appendix B).
 
     Args:
-        curves: from `summarise` with agent, candidates, task_set and snapshot.
-        final: scores of the last snapshot with a column `gap` on the diagonal tasks, in their order, per seed.
+        curves: gaps from `summarise` by agent, candidates, task_set and snapshot.
+        final: gap of each agent, candidate set and seed at each w1 of the diagonal after training.
     """
     with styled():
         figure = Figure(figsize=(9.5, 3.2), layout="constrained")
         left, right = figure.subplots(1, 2)
         _draw_curves(left, curves[curves.task_set == "trip-diagonal"], legend=False)
         left.set_title("Gap on the diagonal over training, 95 % interval")
-        for agent, candidates in MAIN_METHODS:
-            look = method(agent, candidates)
-            gaps = _one(final, agent, candidates).pivot(index="seed", columns="w1", values="gap")
+        for key in CURVES:
+            look, gaps = method(*key), rows_of(final, key).pivot(index="seed", columns="w1", values="gap")
             right.plot(gaps.columns, gaps.mean(), color=look.colour, label=look.label, lw=1.6)
             if len(gaps) > 1:
                 spread = gaps.std(ddof=1)
@@ -166,7 +160,7 @@ def diagonal(curves: pd.DataFrame, final: pd.DataFrame) -> Figure:
 
 
 def bound_maps(bounds: pd.DataFrame, candidate_sets: Sequence[str]) -> Figure:
-    """Both terms of Proposition 1, their sum and the true gap over [0,1]², a row for each candidate set.
+    """Both terms of Proposition 1, their sum and the true gap over [0,1]², with a row for each candidate set.
 
     Args:
         bounds: long form with candidates, w1, w2, distance, approximation, total, gap.

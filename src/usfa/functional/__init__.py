@@ -1,4 +1,4 @@
-"""Pure maths on tensors: no classes with state, no configuration, no logging.
+"""Pure functions on tensors: no state, no configuration, no logging.
 
 Letters: φ ``phi`` features of a transition, w ``w`` task, z ``z`` policy encoding, ψ ``psi`` successor features.
 Axes, always in this order: T time, B batch, N policies z, A actions, D features; S states of a tabular MDP.

@@ -1,4 +1,4 @@
-"""Proposition 1: how far the GPI policy can be from the optimum, term by term and per z."""
+"""Proposition 1: a bound on the distance of the GPI policy from the optimum, term by term and per z."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class GpiBound:
 def gpi_bound(mdp: TabularMDP, w: Tensor, z: Tensor, psi: Tensor, psi_tilde: Tensor, norm: Norm = "2") -> GpiBound:
     """Both terms of Proposition 1 for the GPI policy over C on task w'.
 
-    The factor 2/(1-γ) is written 2H with the effective horizon H, which also covers episodes without discount
-    (docs/paper-to-code.md has the proof). ‖φ‖ is the largest norm of any possible transition's features, and tasks
-    are measured in its dual norm, so that |φ·(w'-z)| ≤ ‖φ‖ ‖w'-z‖_*.
+    The factor 2/(1-γ) is generalised to 2H with the effective horizon H, which also covers episodes without discount
+    (see docs/paper-to-code.md for the proof). ‖φ‖ is the largest norm of the features of any possible transition, and
+    tasks are measured in the dual norm, so that |φ·(w'-z)| ≤ ‖φ‖ ‖w'-z‖_*.
 
     Args:
         mdp: the environment.
@@ -55,7 +55,7 @@ def gpi_bound(mdp: TabularMDP, w: Tensor, z: Tensor, psi: Tensor, psi_tilde: Ten
         z: [..., N, D], the candidate set C of each.
         psi: [..., N, S, A, D], exact successor features of the optimal policy of each z.
         psi_tilde: [..., N, S, A, D], the approximation that GPI acts on.
-        norm: the norm of features; tasks get its dual.
+        norm: the norm of features; tasks are measured in its dual.
     """
     factor = 2 * effective_horizon(mdp)
     order, dual = float(norm), float(dual_norm(norm))

@@ -1,4 +1,4 @@
-"""From inexact successor features to an action: follow a policy, or improve on it beyond a margin."""
+"""From approximate successor features to an action: follow a policy, or improve on it beyond a margin."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def choose(
 ) -> Choice:
     """Follow the policy with the largest value on w, unless some action's value exceeds it by a margin.
 
-    With Q(s,a,z) = ψ(s,a,z)·w - doubt(z), following is worth v = max_z Q(s, π_z(s), z). An improving step takes the
-    action of max_{a,z} Q(s,a,z) - margin(z) if that is at least v; otherwise the best policy acts itself. Without doubt
-    and margin this is generalised policy improvement, Eq. 3, down to its ties. An infinite margin never improves.
+    With Q(s,a,z) = ψ(s,a,z)·w - doubt(z), the value of following is v = max_z Q(s, π_z(s), z). An improving step takes
+    the action of max_{a,z} Q(s,a,z) - margin(z) if that is at least v; otherwise the best policy is followed. Without
+    doubt and margin this is generalised policy improvement, Eq. 3, including ties. An infinite margin never improves.
 
     Args:
         psi: [..., N, A, D], the successor features of the N policies in C.
@@ -42,7 +42,7 @@ def choose(
         z: [..., N, D].
         legal: [..., A] or None.
         doubt: [..., N], subtracted from the value of each policy.
-        margin: [..., N], by how much an improving step's value must exceed that of following.
+        margin: [..., N], required excess of the value of an improving step over that of following.
         own: [..., N], π_z(s); computed if it is None.
     """
     q = mask_illegal(q_values(psi, w), None if legal is None else legal[..., None, :])  # [..., N, A]
@@ -61,7 +61,7 @@ def choose(
 
 
 def stake(psi: Tensor, w: Tensor) -> Tensor:
-    """Σ_i |ψ_i w_i|, the gains and losses of each policy added up: psi [..., N, D] and w [..., D] -> [..., N].
+    """Σ_i |ψ_i w_i|, the sum of gains and losses of each policy: psi [..., N, D] and w [..., D] -> [..., N].
 
     Unlike the net value ψ·w it does not vanish where gains and losses cancel.
     """
@@ -71,8 +71,8 @@ def stake(psi: Tensor, w: Tensor) -> Tensor:
 def across_error(psi: Tensor, w: Tensor, z: Tensor, relative: Tensor) -> Tensor:
     """Σ_i ρ_i |ψ_i| |w_i - c z_i| with c = w·z/‖z‖²: the error of ψ·w across z.
 
-    ψ·w is c ψ·z plus a rest. Learning compares actions by ψ·z at every step, so differences between actions are well
-    known along z. Nothing that was learned depends on those of the rest.
+    ψ·w is c ψ·z plus a remainder. Learning compares actions by ψ·z at every step, so differences between actions are
+    accurate along z. Nothing in learning depends on differences in the remainder.
 
     Args:
         psi: [..., N, D], of each policy's own action.

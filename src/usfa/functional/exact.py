@@ -1,6 +1,6 @@
-"""Finite MDPs solved exactly: the known optima that everything learned is measured against.
+"""Exact solutions of finite MDPs, the reference for learned agents.
 
-Every solver is batched: a leading axis K of tasks or policies runs through all of it.
+Every solver is batched over leading axes of tasks or policies.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class TabularMDP:
 
     @property
     def continuation(self) -> Tensor:
-        """γ(s,a,s') p(s'|s,a), [S, A, S]: what multiplies the value of the next state."""
+        """γ(s,a,s') p(s'|s,a), [S, A, S]: the factor of the value of the next state."""
         return self.discount * self.transition
 
     @property
@@ -95,17 +95,17 @@ class TabularMDP:
 def optimal_values(mdp: TabularMDP, w: Tensor, tolerance: float = 1e-12, sweeps: int = 10_000) -> Tensor:
     """Q*_w by value iteration, for every task at once: [..., D] -> [..., S, A], -inf where illegal.
 
-    The greedy policy of the result is then evaluated exactly, and improved until it is stable: near γ = 1 sweeps alone
-    would leave an error that is larger than the differences between actions.
+    The greedy policy of the result is then evaluated exactly, and improved until it is stable: near γ = 1, the error of
+    value iteration can be larger than the differences between actions.
 
-    Raises InputError where no finite optimum exists (γ = 1 with a rewarding loop).
+    Raises InputError if no finite optimum exists (γ = 1 with a rewarding loop).
     """
     reward = torch.einsum("sad,...d->...sa", mdp.expected_phi, w.to(mdp.phi))
     return _best_values(mdp, mask_illegal(reward, mdp.legal), tolerance, sweeps)
 
 
 def _best_values(mdp: TabularMDP, reward: Tensor, tolerance: float, sweeps: int) -> Tensor:
-    """The largest value of rewards [..., S, A] that any policy has."""
+    """Optimal values for rewards [..., S, A]."""
     q, converged = _sweep(mdp, reward, tolerance, sweeps)
     finite = reward.masked_fill(~mdp.legal, 0.0)[..., None]
     for _ in range(mdp.states * mdp.actions + 1):
@@ -138,7 +138,7 @@ def _sweep(mdp: TabularMDP, reward: Tensor, tolerance: float, sweeps: int) -> tu
 def optimal_policy(mdp: TabularMDP, w: Tensor, margin: float = 1e-9) -> Tensor:
     """π_w(s): the lowest action whose Q*_w(s,a) is the best up to `margin`, relative to the largest |Q*_w|.
 
-    The margin makes ties a matter of the rule, not of the last bit of a float. [..., D] -> [..., S].
+    The margin makes ties independent of rounding. [..., D] -> [..., S].
     """
     q = optimal_values(mdp, w)
     best = q.amax(dim=-1, keepdim=True)
@@ -153,7 +153,7 @@ def successor_features(mdp: TabularMDP, policy: Tensor) -> Tensor:
 
 
 def policy_values(mdp: TabularMDP, policy: Tensor, w: Tensor) -> Tensor:
-    """Q^π_w, without the detour over ψ: policies [..., S] and tasks [..., D] -> [..., S, A]."""
+    """Q^π_w, computed directly, without ψ: policies [..., S] and tasks [..., D] -> [..., S, A]."""
     reward = torch.einsum("sad,...d->...sa", mdp.expected_phi, w.to(mdp.phi))[..., None]
     at_states = _solve(mdp, policy, reward)
     return (reward + torch.einsum("sat,...td->...sad", mdp.continuation, at_states)).squeeze(-1)
@@ -196,9 +196,9 @@ def _under(mdp: TabularMDP, policy: Tensor) -> Tensor:
 
 
 def _ends(p_pi: Tensor) -> bool:
-    """Whether every state loses some of its weight sooner or later, so that I - P_π can be inverted.
+    """Whether every state leads to termination or a discount below 1, so that I - P_π can be inverted.
 
-    Asked of the graph, not of the solver: rounding makes an endless loop look solvable, with values of 1e16.
+    Checked on the graph: because of rounding, the solver would return values of about 1e16 for an endless loop.
     """
     fades = p_pi.sum(dim=-1) < 1 - 1e-12
     for _ in range(p_pi.shape[-1] - 1):
@@ -215,8 +215,8 @@ def gpi_policy(mdp: TabularMDP, psi: Tensor, w: Tensor) -> Tensor:
 def effective_horizon(mdp: TabularMDP) -> float:
     """H: the largest expected discounted number of steps of any policy from any state.
 
-    1/(1-γ) when nothing terminates, and finite for episodes without discount: the two states of the Trip MDP
-    have H = 2. It stands wherever the paper writes 1/(1-γ).
+    1/(1-γ) if nothing terminates, and finite for episodes without discount: the Trip MDP with two states has H = 2. It
+    generalises 1/(1-γ) in the paper.
     """
     one_per_step = mask_illegal(torch.ones_like(mdp.expected_phi[..., 0]), mdp.legal)
     return float(_best_values(mdp, one_per_step, tolerance=1e-12, sweeps=10_000).max())

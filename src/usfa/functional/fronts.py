@@ -1,6 +1,6 @@
-"""Sets of value vectors [K, D], larger is better: which of them matter, and how good the set is.
+"""Sets of value vectors [K, D], to be maximised: Pareto fronts, convex coverage sets, and indicators.
 
-A value vector is the vector return Σ γ^t φ_t of a policy; a preference w weighs its entries, and its utility is v·w.
+A value vector v is the vector return Σ γ^t φ_t of a policy; its utility for a preference w is v·w.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Mask = NDArray[np.bool_]
 
 
 def nondominated(values: ArrayLike) -> Mask:
-    """Which points [K, D] no other point dominates: at least as good in every entry, better in one. Twins all count."""
+    """Mask of the points [K, D] that no other point dominates; equal points do not dominate each other."""
     return _nondominated(_points(values))
 
 
@@ -42,21 +42,21 @@ def _nondominated(points: Array) -> Mask:
 
 
 def pareto_front(values: ArrayLike) -> Array:
-    """The points that are not dominated, each once, in the order of their entries."""
+    """The nondominated points, without duplicates, in lexicographic order."""
     points = _points(values)
     front: Array = np.unique(points[_nondominated(points)], axis=0)
     return front
 
 
 def convex_coverage(values: ArrayLike, tolerance: float = 1e-9) -> Mask:
-    """Which points are the only best ones for some preference w ≥ 0: the convex coverage set. Twins all count.
+    """Mask of the convex coverage set: points that are uniquely best for some preference w ≥ 0, with duplicates.
 
-    A point belongs to it if and only if some w ≥ 0 has (v - v')·w ≥ 1 for all others v' (scale w as you like), so
-    that every preference finds its optimum in the set and none of its points could be spared.
+    A point v belongs to it if and only if some w ≥ 0 has (v - v')·w ≥ 1 for all other points v' (w can be scaled). The
+    set contains an optimum for every preference, and no smaller set does.
 
     Args:
         values: [K, D].
-        tolerance: by how much a point must win, where every entry is scaled to the range 0 to 1.
+        tolerance: required lead of a point, with every entry scaled to the range 0 to 1.
     """
     points, twins = np.unique(_points(values), axis=0, return_inverse=True)
     spread = np.ptp(points, axis=0)
@@ -69,7 +69,7 @@ def _wins_somewhere(lead: Array, tolerance: float) -> bool:
     """Whether some w ≥ 0 has lead·w ≥ 1 in every row, [K-1, D].
 
     The shortest such w is a least distance problem, and non-negative least squares solves those (Lawson and Hanson
-    1974, chapter 23): the residual is 0 if there is none, and about the margin of victory of w/‖w‖ otherwise.
+    1974, chapter 23): the residual is 0 if there is none, and otherwise about the smallest lead for w/‖w‖.
     """
     features = lead.shape[1]
     constraints = np.vstack([lead, np.eye(features)])
@@ -104,7 +104,7 @@ def _non_negative_least_squares(a: Array, b: Array, tolerance: float = 1e-12) ->
 
 
 def hypervolume(values: ArrayLike, reference: ArrayLike) -> float:
-    """The volume between a reference point [D] and the points that are better than it in every entry."""
+    """Volume dominated by the points that are better than a reference point [D] in every entry."""
     points, origin = _points(values), np.asarray(reference, dtype=np.float64)
     if origin.shape != points.shape[1:] or not np.isfinite(origin).all():
         raise InputError(f"The reference point is {origin.tolist()}; expected {points.shape[1]} finite numbers.")
@@ -112,10 +112,11 @@ def hypervolume(values: ArrayLike, reference: ArrayLike) -> float:
 
 
 def _volume(points: Array) -> float:
-    """Of the union of the boxes from 0 to each point.
+    """Volume of the union of the boxes from 0 to each point.
 
-    Points come by descending last entry. What one of them adds is its box without its share of the boxes before it
-    (While, Bradstreet and Barone 2012); those are at least as long in the last entry, so that one dimension is gone.
+    Points are sorted by descending last entry. Each adds the volume of its box minus the overlap with earlier boxes
+    (While, Bradstreet and Barone 2012). Those are at least as long in the last entry, so the overlap has one dimension
+    less.
     """
     if points.shape[1] == 1:
         return float(points.max(initial=0.0))
@@ -129,9 +130,9 @@ def _volume(points: Array) -> float:
 
 
 def sparsity(values: ArrayLike) -> float:
-    """Σ_d Σ_i (ṽ_d(i) - ṽ_d(i+1))² / (|P| - 1), with each entry ṽ_d of the Pareto front P sorted by itself.
+    """Σ_d Σ_i (ṽ_d(i) - ṽ_d(i+1))² / (|P| - 1), with each entry ṽ_d of the Pareto front P sorted separately.
 
-    The mean squared gap of Xu et al. 2020: smaller is denser. A single point has no gap, and gives NaN.
+    The mean squared gap of Xu et al. 2020; smaller is denser. NaN for a single point.
     """
     front = pareto_front(values)
     if len(front) < 2:
@@ -156,7 +157,7 @@ def expected_utility(values: ArrayLike, w: ArrayLike) -> float:
 
 
 def utility_loss(values: ArrayLike, known: ArrayLike, w: ArrayLike) -> Array:
-    """max_{v*} v*·w - max_v v·w: what each preference w [K, D] misses of the best in a known front -> [K].
+    """max_{v*} v*·w - max_v v·w: loss of each preference w [K, D] relative to a known front -> [K].
 
     Its mean is the loss of expected utility, its maximum the maximum utility loss of Zintgraf et al. 2015.
     """

@@ -15,16 +15,16 @@ __all__ = ["InferredTask", "infer_task"]
 
 @dataclass(frozen=True)
 class InferredTask:
-    """The task that explains the rewards best; use it wherever a task is expected."""
+    """The least-squares task of observed rewards; accepted wherever a task is expected."""
 
     w: NDArray[np.float64]  # [D]
-    condition_number: float  # of the features seen; inf where they cannot determine w
-    rank: int  # directions of task space that the features seen can tell apart
+    condition_number: float  # of the observed features; inf if they do not determine w
+    rank: int  # dimension of the space spanned by the observed features
     residual: float  # root mean square of r - φ·w
 
     @property
     def determined(self) -> bool:
-        """Whether the features seen so far leave only one answer."""
+        """Whether the observed features determine w uniquely."""
         return self.rank == len(self.w)
 
     def __array__(self, dtype: object = None, copy: bool | None = None) -> NDArray[np.float64]:
@@ -34,12 +34,12 @@ class InferredTask:
 def infer_task(phi: ArrayLike, reward: ArrayLike, ridge: float = 0.0) -> InferredTask:
     """argmin_w Σ (r - φ·w)² + ridge ‖w‖²: the task behind observed rewards, Eq. 1.
 
-    Warns when the features seen so far cannot determine w; the answer is then the smallest w that fits.
+    Warns if the observed features do not determine w; the result is then the smallest w that fits.
 
     Args:
         phi: [T, D], features of transitions.
         reward: [T], their rewards.
-        ridge: strength of the pull towards 0, for few or noisy rewards.
+        ridge: strength of the regularisation, for few or noisy rewards.
     """
     try:
         features, rewards = np.asarray(phi, dtype=np.float64), np.asarray(reward, dtype=np.float64)

@@ -11,10 +11,10 @@ __all__ = ["Gpi", "gpi", "greedy_actions", "mask_illegal", "policy_actions", "q_
 
 
 class Gpi(NamedTuple):
-    """What generalised policy improvement decides, and on whose word."""
+    """The action of generalised policy improvement, and the policy that attains it."""
 
     action: Tensor  # [...]      argmax_a max_z Q(s,a,z)
-    policy: Tensor  # [...]      index in C of the z whose value made that action the best
+    policy: Tensor  # [...]      index in C of the z that attains the maximum
     q_max: Tensor  # [..., A]   max_z Q(s,a,z); -inf where illegal
 
 
@@ -41,7 +41,7 @@ def greedy_actions(q: Tensor, legal: Tensor | None = None) -> Tensor:
 
 
 def policy_actions(psi: Tensor, z: Tensor, legal: Tensor | None = None) -> Tensor:
-    """π_z(s) = argmax_b ψ(s,b,z)·z: what every policy does by its own lights, not by the task's.
+    """π_z(s) = argmax_b ψ(s,b,z)·z: the action of every policy, which does not depend on the task.
 
     Args:
         psi: [..., N, A, D].

@@ -1,18 +1,22 @@
-"""Learners: trajectories in, better parameters out."""
+"""Learning: Algorithm 1, its rollouts, replay and settings."""
 
-from usfa.learning.adam import Adam
 from usfa.learning.config import LearnerConfig, check_environments
+from usfa.learning.draws import ActorSeeds, Draws
 from usfa.learning.hardware import Precision, choose_device, choose_precision
-from usfa.learning.learner import Improver, Update
+from usfa.learning.learner import Acting, Learner, LocalActing, Update
 from usfa.learning.replay import bytes_of_past, check_replay
-from usfa.learning.single import Learner
+from usfa.learning.rollout import Collected, Rollout
 
 __all__ = [
-    "Adam",
-    "Improver",
+    "Acting",
+    "ActorSeeds",
+    "Collected",
+    "Draws",
     "Learner",
     "LearnerConfig",
+    "LocalActing",
     "Precision",
+    "Rollout",
     "Update",
     "bytes_of_past",
     "check_environments",

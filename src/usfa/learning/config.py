@@ -1,80 +1,94 @@
-"""How to learn: the settings that every learner shares."""
+"""Settings of learning."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from usfa.errors import InputError
+from usfa.registry import text_of
+
+if TYPE_CHECKING:
+    from usfa.samplers import PolicySampler
+
+    Sampler = str | PolicySampler
+else:  # configurations are saved as text
+    Sampler = str
 
 __all__ = ["LearnerConfig", "check_environments"]
 
 
 @dataclass(frozen=True)
 class LearnerConfig:
-    """How to learn."""
+    """Settings of Algorithm 1: distributions of tasks and policies, acting, learning, and the budget."""
 
-    policies: str = "gaussian:0.1"
-    """D_z, what z are drawn from: gaussian:VARIANCE, box:LOW,HIGH, ball:RADIUS, simplex, points:Z;Z, train (M), task
-    (z = w), or task+… for z = w first and the others from there."""
+    policies: Sampler = "gaussian:0.1"
+    """D_z, the distribution of z: gaussian:VARIANCE, box:LOW,HIGH, ball:RADIUS, simplex, points:Z;Z, train (M), task
+    (z = w), task+… (z_1 = w, the others from the distribution after the +), or module:Class of your own."""
     policies_per_step: int = 30
     """n_z."""
     environments: int = 1
     """Environments per run."""
-    tasks: str = "resampled"
-    """The task w of an environment: "resampled" from M for every trajectory (Algorithm 1); "fixed", so that M is dealt
-    out to the environments in turn (the paper's actors); or drawn for every trajectory from a distribution, which is
-    written as D_z is: simplex, ball:RADIUS, gaussian:VARIANCE around a task of M, …"""
+    tasks: Sampler = "resampled"
+    """Task w of each environment: "resampled" from M for every trajectory (Algorithm 1); "fixed", the tasks of M
+    assigned to the environments in turn (the paper's actors); or a distribution to draw from for every trajectory, in
+    the notation of D_z: simplex, ball:RADIUS, gaussian:VARIANCE around a task of M, …"""
     trajectory_length: int = 1
-    """T, the steps between two rounds of updates; 1 is Algorithm 1."""
+    """T, the number of steps between two rounds of updates; 1 is Algorithm 1."""
     updates_per_round: int = 1
-    """Updates after each T steps, every one on another part of the environments."""
+    """Updates per round, each on a different part of the environments."""
     lambda_: float = 0.9
-    """λ of Watkins' Q(λ); without effect for T = 1."""
+    """λ of Watkins' Q(λ); no effect if T = 1."""
     gamma: float = 0.95
     """Discount γ."""
     epsilon: float = 0.1
     """Probability of a random action."""
-    boldest: float | None = None
-    """That of the first environment; those of the others fall from it to epsilon in equal ratios, so that some follow
-    their policies and others leave them. None: epsilon for all."""
-    reuse: int = 0
-    """Past trajectories that each round learns from again, besides the fresh one; 0 is Algorithm 1."""
+    epsilon_max: float | None = None
+    """Largest ε; the ε of the environments are spaced geometrically from it down to epsilon. None: epsilon for all."""
+    replay_ratio: int = 0
+    """Replayed trajectories per round, in addition to the new one; 0 is Algorithm 1."""
     replay_capacity: int = 10_000
-    """How many past trajectories are kept for that, per run."""
+    """Size of the replay buffer in trajectories, per run."""
     learning_rate: float = 1e-3
     """Step size of Adam at the start; it falls linearly to 0 over the budget."""
     clip: float | None = None
-    """The longest gradient: longer ones are shortened to it; None leaves them as they are."""
+    """Maximum norm of the gradient; None does not clip."""
     target_every: int | None = None
-    """Updates after which a target network is renewed; None bootstraps from the network itself, as the paper does."""
-    average: float | None = None
-    """The share by which an average of the parameters follows every update. Targets come from the average, and so do
-    the snapshots and the final agent: it has less noise. None, as in the paper, has no average."""
+    """Updates between two copies to a target network; None bootstraps from the network itself, as in the paper."""
+    ema: float | None = None
+    """Rate of an exponential moving average of the weights, which targets, snapshots and the final agent use. None, as
+    in the paper, disables it."""
     along_z: float = 0.0
-    """How much the error along z counts besides that of every feature. What a policy does depends on ψ·z alone, and ψ
-    jumps from policy to policy where ψ·z does not. 0 is the paper's loss."""
+    """Weight of an additional loss, the squared error of ψ along z. A policy's actions depend on ψ·z alone, and ψ is
+    discontinuous in z where ψ·z is not. 0 is the paper's loss."""
     budget: int = 1000
-    """How long each run trains, in the unit below."""
+    """Length of training of each run, in budget_unit."""
     budget_unit: Literal["episodes", "frames"] = "episodes"
-    """What the budget and all snapshots count: episodes ended, or environment steps."""
+    """Unit of the budget and of snapshots: finished episodes, or environment steps."""
 
     def __post_init__(self) -> None:
+        for name in ("policies", "tasks"):
+            object.__setattr__(self, name, text_of(getattr(self, name), f"learner.{name}"))
         for name in ("policies_per_step", "environments", "trajectory_length", "updates_per_round", "budget"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} is {getattr(self, name)}; expected at least 1.")
         for name in ("lambda_", "epsilon"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(f"{name} is {getattr(self, name)}; expected a number from 0 to 1.")
-        if self.boldest is not None and not 0 < self.epsilon <= self.boldest <= 1:
-            raise InputError(f"boldest is {self.boldest}; expected from epsilon, {self.epsilon} and above 0, to 1.")
+        if self.epsilon_max is not None and not 0 < self.epsilon <= self.epsilon_max <= 1:
+            raise InputError(
+                f"epsilon_max is {self.epsilon_max}; expected at least epsilon, {self.epsilon}, which must be above 0, "
+                "and at most 1."
+            )
         if not 0 < self.gamma <= 1:
             raise InputError(f"gamma is {self.gamma}; expected a number above 0, at most 1.")
-        if self.reuse < 0 or self.replay_capacity < 1:
-            raise InputError(f"reuse is {self.reuse} of {self.replay_capacity} trajectories; expected 0 or more of 1.")
+        if self.replay_ratio < 0:
+            raise InputError(f"replay_ratio is {self.replay_ratio}; expected 0 or more.")
+        if self.replay_capacity < 1:
+            raise InputError(f"replay_capacity is {self.replay_capacity}; expected at least 1.")
         if self.environments % self.updates_per_round:
             raise InputError(
                 f"updates_per_round is {self.updates_per_round}; expected a divisor of {self.environments}, the "
@@ -84,8 +98,8 @@ class LearnerConfig:
             raise InputError(f"learning_rate is {self.learning_rate}; expected a positive number.")
         if self.target_every is not None and self.target_every < 1:
             raise InputError(f"target_every is {self.target_every}; expected at least 1, or None.")
-        if self.average is not None and (not 0 < self.average <= 1 or self.target_every is not None):
-            raise InputError(f"average is {self.average}; expected above 0, at most 1, and no target_every beside it.")
+        if self.ema is not None and (not 0 < self.ema <= 1 or self.target_every is not None):
+            raise InputError(f"ema is {self.ema}; expected above 0, at most 1, and no target_every beside it.")
         if not 0 <= self.along_z < float("inf"):
             raise InputError(f"along_z is {self.along_z}; expected 0 or more.")
         if self.clip is not None and not self.clip > 0:
@@ -94,15 +108,15 @@ class LearnerConfig:
     @property
     def epsilons(self) -> NDArray[np.float64]:
         """ε of every environment, [B]."""
-        if self.boldest is None:
+        if self.epsilon_max is None:
             return np.full(self.environments, self.epsilon)
-        return np.geomspace(self.boldest, self.epsilon, self.environments)
+        return np.geomspace(self.epsilon_max, self.epsilon, self.environments)
 
 
 def check_environments(config: LearnerConfig, training_tasks: NDArray[np.float64]) -> None:
-    """InputError if fixed tasks cannot be dealt out evenly."""
+    """Raise InputError if fixed tasks cannot be assigned evenly to the environments."""
     if config.tasks == "fixed" and config.environments % len(training_tasks):
         raise InputError(
             f"environments is {config.environments}; expected a multiple of {len(training_tasks)}, so that every "
-            "training task has as many."
+            "training task has the same number."
         )

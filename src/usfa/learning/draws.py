@@ -1,4 +1,4 @@
-"""Algorithm 1, lines 3-5: the tasks that are acted on, and the policies that are learned about."""
+"""Randomness of training: the streams of a seed, and the tasks and policies drawn from them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,32 @@ from usfa.learning.config import LearnerConfig, check_environments
 from usfa.samplers import parse_sampler
 from usfa.tasks import TASKS_OF_M
 
-__all__ = ["Draws"]
+__all__ = ["ActorSeeds", "Draws", "Seeds"]
+
+ACTORS = 3  # spawn key of the streams of actors; Seeds uses keys 0 to 2
+
+
+class Seeds:
+    """Independent random streams of one run: weights, behaviour, and a seed for every environment."""
+
+    def __init__(self, seed: int, environments: int) -> None:
+        weights, behaviour, worlds = np.random.SeedSequence(seed).spawn(3)
+        self.weights = int(weights.generate_state(1, np.uint64)[0] >> np.uint64(1))
+        self.behaviour = np.random.default_rng(behaviour)
+        self.environments = [int(state) for state in worlds.generate_state(environments)]
+
+
+class ActorSeeds:
+    """Independent random streams of an actor on a cluster; `key` is different for each actor and each replacement."""
+
+    def __init__(self, seed: int, environments: int, key: Sequence[int]) -> None:
+        behaviour, worlds = np.random.SeedSequence(seed, spawn_key=(ACTORS, *key)).spawn(2)
+        self.behaviour = np.random.default_rng(behaviour)
+        self.environments = [int(state) for state in worlds.generate_state(environments)]
 
 
 class Draws:
-    """Draws from M and from D_z, with a generator per run."""
+    """Draws of tasks from M and of policies from D_z, with a generator per run."""
 
     def __init__(self, config: LearnerConfig, training_tasks: NDArray[np.float64], device: torch.device) -> None:
         check_environments(config, training_tasks)
@@ -28,7 +49,7 @@ class Draws:
         self._device = device
 
     def tasks(self, rngs: Sequence[np.random.Generator]) -> Tensor:
-        """w of every environment, [R, B, D]: uniformly from M, or M in turn, or from a distribution."""
+        """w of every environment, [R, B, D], drawn as `LearnerConfig.tasks` describes."""
         count, size = len(self._training_tasks), self._config.environments
         if self._config.tasks == "fixed":
             chosen = [np.arange(size) % count] * len(rngs)

@@ -1,4 +1,4 @@
-"""What to compute on, and how precisely."""
+"""Choice of device and precision."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Precision = Literal["fp32", "bf16"]
 
 
 def choose_device(wanted: str) -> torch.device:
-    """A device by name; "auto" is a GPU where there is one."""
+    """A device by name; "auto" is a GPU if there is one, otherwise the CPU."""
     if wanted == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if wanted.startswith("cuda") and not torch.cuda.is_available():
@@ -29,12 +29,12 @@ def choose_device(wanted: str) -> torch.device:
 
 
 def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[None]:
-    """bf16 for convolutions and matrix products; parameters, losses and returns stay in fp32."""
+    """Compute convolutions and matrix products in this precision; parameters, losses and returns stay in fp32."""
     return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")
 
 
 def choose_precision(work: Callable[[Precision], object], repeats: int = 3) -> Precision:
-    """The faster one for this work on this machine, by the best of a few tries after a first that does not count."""
+    """Measure the faster precision for this work: the best of a few repeats, after a warm-up."""
     choices: tuple[Precision, ...] = ("fp32", "bf16")
     return min(choices, key=lambda precision: _seconds(work, precision, repeats))
 

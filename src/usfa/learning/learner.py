@@ -1,4 +1,8 @@
-"""What every learner does with a trajectory, wherever it comes from: one place for the update."""
+"""Algorithm 1: draw w, draw z, act, remember, loss, optimiser, target.
+
+Several training runs, one for each seed, are computed in parallel: tensors have a leading axis R. With trajectories of
+one step this is the paper's Algorithm 1, line by line.
+"""
 
 from __future__ import annotations
 
@@ -12,218 +16,330 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from usfa.agents import Agent
-from usfa.errors import Diverged
-from usfa.learning.adam import Adam, clip, flatten
+from usfa.environments import EnvironmentSource
+from usfa.errors import Diverged, InputError
 from usfa.learning.config import LearnerConfig
-from usfa.learning.draws import Draws
+from usfa.learning.draws import Draws, Seeds
 from usfa.learning.hardware import Precision, autocast
 from usfa.learning.replay import Replay, join, part
-from usfa.learning.rollout import Collected
-from usfa.learning.seeds import Streams
-from usfa.networks import Parameters, over_runs, stack_runs
+from usfa.learning.rollout import Collected, Rollout
+from usfa.networks import Network, Runs, over_runs
 from usfa.trajectory import Trajectory
 
-__all__ = ["Improver", "Update"]
+__all__ = ["Acting", "Learner", "LocalActing", "Update"]
 
-LARGEST_LOSS = 1e6  # squared errors of returns of size 1; what grows past it does not come back
+LARGEST_LOSS = 1e6  # for returns of size 1; training does not recover from larger losses
 
 
 class Update(NamedTuple):
-    """What one round of updates did."""
+    """The outcome of one round of updates."""
 
     loss: NDArray[np.float32]  # [R]     mean over the round
-    gradient: NDArray[np.float32]  # [R]     its length before clipping, mean over the round
-    episode_phi: NDArray[np.float64]  # [K, D]  Σφ of the episodes that ended
-    episode_environment: NDArray[np.int64]  # [K]     where, of the R·B environments
+    gradient: NDArray[np.float32]  # [R]     norm before clipping, mean over the round
+    episode_phi: NDArray[np.float64]  # [K, D]  Σφ of each finished episode
+    episode_environment: NDArray[np.int64]  # [K]     index of its environment, 0 to R·B-1
 
 
-class Improver(ABC):
-    """The parameters of one agent for each seed, and all that makes them better. No run depends on its neighbours."""
+class Learner:
+    """Trains one agent for each seed, in parallel and independently."""
 
     def __init__(
         self,
         agent: Agent,
         config: LearnerConfig,
+        environments: EnvironmentSource,
         training_tasks: NDArray[np.float64],
         seeds: Sequence[int],
         device: torch.device | None = None,
         precision: Precision = "fp32",
+        acting: Acting | None = None,
     ) -> None:
+        """Make the networks, and the environments unless `acting` has its own.
+
+        Args:
+            agent: network, loss and values.
+            config: settings.
+            environments: source of the environments.
+            training_tasks: M, [K, D].
+            seeds: one for each run.
+            device: of the networks; by default the CPU.
+            precision: of convolutions and matrix products.
+            acting: collects the trajectories; by default a :class:`LocalActing`.
+        """
         self.agent = agent
         self.config = config
+        self.environments = environments
         self.training_tasks = training_tasks
         self.seeds = tuple(seeds)
         self.device = device or torch.device("cpu")
         self.precision = precision
-        self._draws = Draws(config, training_tasks, self.device)
-        streams = [Streams(seed, config.environments) for seed in self.seeds]
+        self.draws = Draws(config, training_tasks, self.device)
+        streams = [Seeds(seed, config.environments) for seed in self.seeds]
         self.rngs = [stream.behaviour for stream in streams]
-        self.parameters = stack_runs([agent.initial_parameters(stream.weights) for stream in streams])
-        self.parameters = {name: x.to(self.device).requires_grad_() for name, x in self.parameters.items()}
-        self.older = {} if config.target_every is None and config.average is None else _copy(self.parameters)
-        self.adam = Adam(self.parameters)
+        self.network = Runs([agent.make_network(stream.weights).to(self.device) for stream in streams])
+        has_target = config.target_every is not None or config.ema is not None
+        self.target = self.network.copy() if has_target else None
+        self.optimizer = agent.optimizer(self.network.trained, config.learning_rate)
         self.replay = Replay(config.replay_capacity)
+        self.updates = 0
         self.frames = np.zeros(len(self.seeds), np.int64)
         self.episodes = np.zeros(len(self.seeds), np.int64)
+        self.acting = acting or LocalActing(self, [stream.environments for stream in streams])
+        self._loss = over_runs(self._loss_of_one_run, self.network, *([self.target] if self.target else []))
 
-    @abstractmethod
+    # --- Algorithm 1 ---
+
     def step(self) -> Update:
-        """One round: a trajectory from somewhere, learned from."""
+        """Algorithm 1, lines 3-12, for every run and environment at once."""
+        collected, z = self.acting.collect(self)  # lines 3-8: draw w, draw z, act
+        trajectory, z = self._remember(collected.trajectory, z)
+        parts = self.config.updates_per_round
+        done = [self._update(part(trajectory, k, parts), own_z) for k, own_z in enumerate(z.chunk(parts, dim=1))]
+        self.frames += collected.frames
+        self.episodes += collected.episodes
+        loss, gradient = torch.stack([torch.stack(both) for both in done]).mean(dim=0).cpu().numpy()
+        self._check(loss)
+        self.acting.learned(self)
+        return Update(loss, gradient, collected.episode_phi, collected.episode_environment)
+
+    def _remember(self, fresh: Trajectory, z: Tensor) -> tuple[Trajectory, Tensor]:
+        """Join the new trajectory with replayed ones, for which new policies are drawn."""
+        if not self.config.replay_ratio:
+            return fresh, z
+        self.replay.add(fresh)
+        past = self.replay.sample(self.config.replay_ratio, self.rngs)
+        return join(fresh, past), torch.cat([z, self.draws.policies(past.w, self.rngs)], dim=1)
+
+    def _update(self, trajectory: Trajectory, z: Tensor) -> tuple[Tensor, Tensor]:
+        """Algorithm 1, lines 9-11: loss, optimiser, target. Return the losses and the norms of gradients, each [R]."""
+        with autocast(self.device, self.precision):
+            loss: Tensor = self._loss(trajectory, z)
+        self.optimizer.zero_grad()
+        loss.sum().backward()
+        norm = self._clip()
+        self._optimise()
+        self.updates += 1
+        self._renew_target()
+        return loss.detach(), norm
+
+    def _loss_of_one_run(self, network: Network, *rest: Any) -> Tensor:
+        *target, trajectory, z = rest
+        return self.agent.loss(
+            network, trajectory, z, self.config.lambda_, target[0] if target else None, self.config.along_z
+        )
+
+    def _clip(self) -> Tensor:
+        """Clip the gradient of every run to the maximum norm; return the norms before clipping, [R]."""
+        norms = []
+        for gradients in self.network.gradients():
+            of_each = torch.stack([torch.linalg.vector_norm(gradient.flatten(1), dim=1) for gradient in gradients])
+            norms.append(torch.linalg.vector_norm(of_each, dim=0))
+            if self.config.clip is not None:
+                factor = self.config.clip / norms[-1].clamp(min=self.config.clip)
+                for gradient in gradients:
+                    gradient *= factor.view(-1, *[1] * (gradient.dim() - 1))
+        return torch.cat(norms)
+
+    def _optimise(self) -> None:
+        """Make a step of the optimiser, with a learning rate that falls linearly to 0 over the budget of each run.
+
+        An optimiser has one learning rate for all runs. Where runs differ, each moves only a share of the way to its
+        new weights, which is equivalent to a smaller learning rate.
+        """
+        remaining = np.clip(1 - self.progress / self.config.budget, 0, 1)
+        largest = float(remaining.max())
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.config.learning_rate * largest
+        if (remaining == largest).all():
+            self.optimizer.step()
+            return
+        before = {name: tensor.clone() for name, tensor in self.network.state.items()}
+        self.optimizer.step()
+        self.network.lerp(before, self._per_run(1 - remaining / largest))
+
+    @torch.no_grad()
+    def _renew_target(self) -> None:
+        if self.target is None:
+            return
+        if self.config.ema is not None:
+            share = np.where(self.progress < self.config.budget, self.config.ema, 0.0)
+            self.target.lerp(self.network.state, self._per_run(share))
+        elif self.updates % (self.config.target_every or 1) == 0:
+            self.target.load(self.network.state)
+
+    def _per_run(self, values: NDArray[np.float64]) -> Tensor:
+        return torch.from_numpy(values).float().to(self.device)
+
+    # --- checks and progress ---
+
+    def _check(self, losses: NDArray[np.float32]) -> None:
+        largest = LARGEST_LOSS * max(1.0, self.agent.network_config.output_scale) ** 2
+        for seed, loss in zip(self.seeds, losses.tolist(), strict=True):
+            if not loss <= largest:  # also true for NaN
+                raise Diverged(f"The loss of seed {seed} is {loss:g} after {self.updates} updates")
+
+    def check_parameters(self) -> None:
+        """Raise Diverged if any weight is not finite."""
+        for name, x in self.network.state.items():
+            if not bool(x.isfinite().all()):
+                raise Diverged(f"The parameter {name} is not finite after {self.updates} updates")
+
+    @property
+    def best(self) -> Runs:
+        """Networks to act with after training: the moving average if there is one."""
+        return self.target if self.target is not None and self.config.ema is not None else self.network
+
+    @property
+    def rounds(self) -> int:
+        """Number of calls of :meth:`step`."""
+        return self.updates // self.config.updates_per_round
+
+    @property
+    def progress(self) -> NDArray[np.int64]:
+        """Progress of every run in the unit of the budget, [R]."""
+        return self.episodes if self.config.budget_unit == "episodes" else self.frames
+
+    @property
+    def done(self) -> bool:
+        """Whether every run has used up its budget. Weights of a run do not change after its budget."""
+        return bool((self.progress >= self.config.budget).all())
+
+    def close(self) -> None:
+        """Release the environments."""
+        self.acting.close(self)
+
+    # --- saving ---
+
+    @property
+    def saves_exactly(self) -> bool:
+        """Whether :meth:`state` leaves every episode as it is."""
+        return self.acting.saves_exactly
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Complete state for resuming: tensors, and JSON values."""
+        acting_tensors, acting_values = self.acting.state()
+        replayed, added = self.replay.state()
+        optimizer_tensors, optimizer_values = _flat(self.optimizer.state_dict()["state"])
+        groups = {
+            "network": self.network.state,
+            "target": self.target.state if self.target is not None else {},
+            "optimizer": optimizer_tensors,
+            "replay": {} if self.done else replayed,  # no longer needed
+            "acting": acting_tensors,
+        }
+        tensors = {f"{group}/{name}": x for group, members in groups.items() for name, x in members.items()}
+        values = {
+            "updates": self.updates,
+            "optimizer": optimizer_values,
+            "replayed": added,
+            "precision": self.precision,
+            "frames": self.frames.tolist(),
+            "episodes": self.episodes.tolist(),
+            "rngs": [rng.bit_generator.state for rng in self.rngs],
+            "acting": acting_values,
+        }
+        return tensors, values
+
+    def load_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        """Restore a state from :meth:`state`; training continues identically to the bit."""
+        groups: dict[str, dict[str, Tensor]] = {}
+        for name, tensor in tensors.items():
+            group, _, member = name.partition("/")
+            groups.setdefault(group, {})[member] = tensor
+        self.acting.load_state(groups.get("acting", {}), values["acting"])
+        self.network.load(groups["network"])
+        if self.target is not None:
+            self.target.load(groups["target"])
+        optimizer = self.optimizer.state_dict()
+        optimizer["state"] = _nested(groups.get("optimizer", {}), values["optimizer"])
+        self.optimizer.load_state_dict(optimizer)
+        self.replay.load_state(groups.get("replay", {}), values["replayed"], self.device)
+        self.updates = values["updates"]
+        self.precision = values["precision"]
+        self.frames[:] = values["frames"]
+        self.episodes[:] = values["episodes"]
+        for rng, state in zip(self.rngs, values["rngs"], strict=True):
+            rng.bit_generator.state = state
+
+
+def _flat(state: dict[int, dict[str, Any]]) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The state of an optimiser as tensors and JSON values, both by "index/name"."""
+    members = {f"{index}/{name}": value for index, own in state.items() for name, value in own.items()}
+    tensors = {name: value for name, value in members.items() if isinstance(value, Tensor)}
+    return tensors, {name: value for name, value in members.items() if name not in tensors}
+
+
+def _nested(tensors: dict[str, Tensor], values: dict[str, Any]) -> dict[int, dict[str, Any]]:
+    """The inverse of :func:`_flat`."""
+    state: dict[int, dict[str, Any]] = {}
+    for path, value in {**tensors, **values}.items():
+        index, _, name = path.partition("/")
+        state.setdefault(int(index), {})[name] = value
+    return state
+
+
+class Acting(ABC):
+    """The part of Algorithm 1 that collects trajectories, in this process or in others."""
 
     @abstractmethod
-    def close(self) -> None:
-        """Let go of the environments."""
+    def collect(self, learner: Learner) -> tuple[Collected, Tensor]:
+        """Collect the next trajectory; return it and the policies z [R, B, N, D] to learn about."""
+
+    def learned(self, learner: Learner) -> None:  # noqa: B027
+        """Called after the updates with the trajectory."""
+
+    @abstractmethod
+    def close(self, learner: Learner) -> None: ...
+
+    def report(self) -> dict[str, Any]:
+        """Measurements since the last report, as JSON values for the log."""
+        return {}
+
+    @property
+    def note(self) -> str:
+        """Text to show next to the progress bar."""
+        return ""
 
     @property
     @abstractmethod
     def saves_exactly(self) -> bool:
         """Whether :meth:`state` leaves every episode as it is."""
 
-    def report(self) -> dict[str, Any]:
-        """What else deserves a place in the log since the last report; fits into JSON."""
-        return {}
+    @abstractmethod
+    def state(self) -> tuple[dict[str, Tensor], Any]: ...
+
+    @abstractmethod
+    def load_state(self, tensors: dict[str, Tensor], values: Any) -> None: ...
+
+
+class LocalActing(Acting):
+    """Acts in this process, in the environments of all runs, ε-greedily by GPI."""
+
+    def __init__(self, learner: Learner, seeds: Sequence[Sequence[int]]) -> None:
+        """Make the environments, from a sequence of seeds for every run."""
+        config = learner.config
+        batch = learner.environments.batch([seed for run in seeds for seed in run], config.gamma)
+        self.rollout = Rollout(learner.agent, learner.network, batch, config.trajectory_length, learner.device)
+
+    def collect(self, learner: Learner) -> tuple[Collected, Tensor]:
+        w = learner.draws.tasks(learner.rngs)  # line 3
+        z = learner.draws.policies(w, learner.rngs)  # lines 4-5
+        with autocast(learner.device, learner.precision):
+            return self.rollout.collect(w, z, learner.config.epsilons, learner.rngs), z  # lines 6-8
+
+    def close(self, learner: Learner) -> None:
+        self.rollout.batch.close()
 
     @property
-    def note(self) -> str:
-        """What else deserves a place beside the progress bar."""
-        return ""
+    def saves_exactly(self) -> bool:
+        return self.rollout.batch.saves_exactly
 
-    # --- the update ---
+    def state(self) -> tuple[dict[str, Tensor], Any]:
+        return self.rollout.tensors(), {"environments": self.rollout.batch.state()}
 
-    def learn(self, collected: Collected, z: Tensor) -> Update:
-        """Algorithm 1, lines 9-11, on what was collected with the policies z [R, B, N, D]."""
-        trajectory, z = self._with_past(collected.trajectory, z)
-        losses, gradients = self._improve(trajectory, z)
-        self.frames += collected.frames
-        self.episodes += collected.episodes
-        self._check(losses)
-        return Update(losses, gradients, collected.episode_phi, collected.episode_environment)
-
-    def _with_past(self, fresh: Trajectory, z: Tensor) -> tuple[Trajectory, Tensor]:
-        """The fresh trajectory joined by past ones, for which policies are drawn anew."""
-        if not self.config.reuse:
-            return fresh, z
-        self.replay.add(fresh)
-        past = self.replay.sample(self.config.reuse, self.rngs)
-        return join(fresh, past), torch.cat([z, self._draws.policies(past.w, self.rngs)], dim=1)
-
-    def _improve(self, trajectory: Trajectory, z: Tensor) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """A step of Adam on each part of the environments; returns losses and lengths of gradients, [R] each."""
-        parts = self.config.updates_per_round
-        done = [self._update(part(trajectory, k, parts), part_of_z) for k, part_of_z in enumerate(z.chunk(parts, 1))]
-        losses, gradients = torch.stack([torch.stack(both) for both in done]).mean(dim=0)
-        return losses.cpu().numpy(), gradients.cpu().numpy()
-
-    def _update(self, trajectory: Trajectory, z: Tensor) -> tuple[Tensor, Tensor]:
-        loss_of_runs = over_runs(self._loss_of_one_run, self.parameters, self.agent.batches_runs)
-        with autocast(self.device, self.precision):
-            loss: Tensor = loss_of_runs(trajectory, z, self.older)
-        gradient = flatten(torch.autograd.grad(loss.sum(), list(self.parameters.values())))
-        length = clip(gradient, self.config.clip)
-        self.adam.step(self.parameters, gradient, self._learning_rates())
-        self._renew_older()
-        return loss.detach(), length
-
-    @torch.no_grad()
-    def _renew_older(self) -> None:
-        if self.config.average is not None:
-            share = self._per_run(np.where(self.progress < self.config.budget, self.config.average, 0.0))
-            for name, x in self.older.items():
-                x.lerp_(self.parameters[name], share.view(-1, *[1] * (x.dim() - 1)))
-        elif self.config.target_every is not None and self.updates % self.config.target_every == 0:
-            self.older = _copy(self.parameters)
-
-    @property
-    def best_parameters(self) -> Parameters:
-        """What to act with when learning is over: the average if there is one."""
-        return self.older if self.config.average is not None else self.parameters
-
-    def _loss_of_one_run(self, parameters: Parameters, trajectory: Trajectory, z: Tensor, older: Parameters) -> Tensor:
-        return self.agent.loss(parameters, trajectory, z, self.config.lambda_, older or None, self.config.along_z)
-
-    def _learning_rates(self) -> Tensor:
-        remaining = np.clip(1 - self.progress / self.config.budget, 0, 1)
-        return self._per_run(self.config.learning_rate * remaining)
-
-    def _per_run(self, values: NDArray[np.float64]) -> Tensor:
-        return torch.from_numpy(values).float().to(self.device)
-
-    def _check(self, losses: NDArray[np.float32]) -> None:
-        largest = LARGEST_LOSS * max(1.0, self.agent.network.config.scale) ** 2
-        for seed, loss in zip(self.seeds, losses.tolist(), strict=True):
-            if not loss <= largest:  # NaN is not either
-                raise Diverged(f"The loss of seed {seed} is {loss:g} after {self.updates} updates")
-
-    def check_parameters(self) -> None:
-        """Diverged if any parameter is not finite: such a state is not worth keeping."""
-        for name, x in self.parameters.items():
-            if not bool(x.isfinite().all()):
-                raise Diverged(f"The parameter {name} is not finite after {self.updates} updates")
-
-    # --- how far it is ---
-
-    @property
-    def updates(self) -> int:
-        """Steps of Adam so far."""
-        return self.adam.updates
-
-    @property
-    def rounds(self) -> int:
-        """Calls of :meth:`step` so far."""
-        return self.updates // self.config.updates_per_round
-
-    @property
-    def progress(self) -> NDArray[np.int64]:
-        """How far every run is, [R], in the unit of the budget."""
-        return self.episodes if self.config.budget_unit == "episodes" else self.frames
-
-    @property
-    def done(self) -> bool:
-        """Every run has used its budget; those that were there earlier stood still since."""
-        return bool((self.progress >= self.config.budget).all())
-
-    # --- saving ---
-
-    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Everything the next update depends on: tensors, and what fits into JSON."""
-        tensors: dict[str, Tensor] = {}
-        for group, members in self._tensor_groups().items():
-            tensors |= {f"{group}/{name}": tensor.detach() for name, tensor in members.items()}
-        replayed, added = self.replay.state()
-        replayed = {} if self.done else replayed  # nothing will be drawn from it again
-        tensors |= {f"replay/{name}": tensor for name, tensor in replayed.items()}
-        counters = {
-            "updates": self.updates,
-            "replayed": added,
-            "precision": self.precision,
-            "frames": self.frames.tolist(),
-            "episodes": self.episodes.tolist(),
-            "rngs": [rng.bit_generator.state for rng in self.rngs],
-        }
-        return tensors, counters
-
-    def load_state(self, tensors: dict[str, Tensor], counters: dict[str, Any]) -> None:
-        """Go on where :meth:`state` was taken, to the bit."""
-        with torch.no_grad():
-            for group, members in self._tensor_groups().items():
-                for name, tensor in members.items():
-                    tensor.copy_(tensors[f"{group}/{name}"])
-        replayed = {name.removeprefix("replay/"): x for name, x in tensors.items() if name.startswith("replay/")}
-        self.replay.load_state(replayed, counters["replayed"], self.device)
-        self.adam.updates = counters["updates"]
-        self.precision = counters["precision"]
-        self.frames[:] = counters["frames"]
-        self.episodes[:] = counters["episodes"]
-        for rng, state in zip(self.rngs, counters["rngs"], strict=True):
-            rng.bit_generator.state = state
-
-    def _tensor_groups(self) -> dict[str, dict[str, Tensor]]:
-        return {
-            "parameters": self.parameters,
-            "older": self.older,
-            "adam": {"mean": self.adam.mean, "square": self.adam.square},
-        }
-
-
-def _copy(parameters: Parameters) -> Parameters:
-    return {name: x.detach().clone() for name, x in parameters.items()}
+    def load_state(self, tensors: dict[str, Tensor], values: Any) -> None:
+        if "environments" not in values:
+            raise InputError("The run was started with --cluster; expected to resume it with --cluster.")
+        for name, tensor in self.rollout.tensors().items():
+            tensor.copy_(tensors[name])
+        self.rollout.batch.load_state(values["environments"])

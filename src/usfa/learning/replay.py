@@ -1,4 +1,4 @@
-"""Past trajectories, kept to be learned from again: Q-learning is off-policy, so that old behaviour does no harm."""
+"""Replay buffer of past trajectories. Q-learning is off-policy, so trajectories of old policies remain valid."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from usfa.trajectory import Trajectory, tensors_of, trajectory_of
 __all__ = ["Replay", "bytes_of_past", "check_replay", "join", "part"]
 
 LARGEST = 16 * 2**30
-"""Bytes that past trajectories may take."""
+"""Maximum size of the buffer in bytes."""
 
 
 class Replay:
-    """The last `capacity` trajectories of every run, drawn from uniformly."""
+    """The last `capacity` trajectories of every run, sampled uniformly."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
@@ -29,7 +29,7 @@ class Replay:
         self._stored: dict[str, Tensor] = {}  # by field of Trajectory, each [R, capacity, ...]
 
     def add(self, trajectory: Trajectory) -> None:
-        """Copy a trajectory of all runs over the oldest one."""
+        """Add a copy of a trajectory of all runs, replacing the oldest one if the buffer is full."""
         fields = tensors_of(trajectory)
         if not self._stored:
             _check_size(self.capacity, sum(x.nbytes for x in fields.values()))
@@ -39,10 +39,10 @@ class Replay:
         self.added += 1
 
     def sample(self, count: int, rngs: Sequence[np.random.Generator]) -> Trajectory:
-        """`count` past trajectories of every run, side by side along the batch axis.
+        """Sample `count` trajectories of every run, concatenated along the batch axis.
 
         Args:
-            count: how many.
+            count: number of trajectories.
             rngs: one generator per run.
         """
         drawn = torch.from_numpy(np.stack([rng.integers(self.size, size=count) for rng in rngs]))
@@ -51,11 +51,11 @@ class Replay:
 
     @property
     def size(self) -> int:
-        """How many trajectories of every run there are."""
+        """Number of stored trajectories per run."""
         return min(self.added, self.capacity)
 
     def state(self) -> tuple[dict[str, Tensor], int]:
-        """What was added so far, and how much that was."""
+        """The stored tensors, and the number of trajectories added so far."""
         return {name: x[:, : self.size] for name, x in self._stored.items()}, self.added
 
     def load_state(self, stored: dict[str, Tensor], added: int, device: torch.device) -> None:
@@ -69,18 +69,18 @@ class Replay:
 
 
 def check_replay(config: LearnerConfig, observation: ObservationSpec) -> None:
-    """InputError if the observations of one run alone would take too much memory: said before anything is begun."""
-    if config.reuse:
+    """Raise InputError if the observations of one run would exceed the maximum size, before training starts."""
+    if config.replay_ratio:
         _check_size(config.replay_capacity, _bytes_each(config, observation))
 
 
 def bytes_of_past(config: LearnerConfig, observation: ObservationSpec) -> int:
-    """What past trajectories of one run will take when there are as many as are kept; without reuse, nothing."""
-    return config.replay_capacity * _bytes_each(config, observation) if config.reuse else 0
+    """Bytes of the full buffer of one run; 0 without replay."""
+    return config.replay_capacity * _bytes_each(config, observation) if config.replay_ratio else 0
 
 
 def _bytes_each(config: LearnerConfig, observation: ObservationSpec) -> int:
-    """Of one trajectory: its observations, beside which the rest is small."""
+    """Bytes of the observations of one trajectory; everything else is small."""
     entries = (config.trajectory_length + 1) * config.environments * math.prod(observation.shape)
     return entries * np.dtype(observation.dtype).itemsize
 
@@ -95,19 +95,19 @@ def _check_size(capacity: int, bytes_each: int) -> None:
 
 
 def join(fresh: Trajectory, past: Trajectory) -> Trajectory:
-    """Two trajectories of the same length as one with more environments."""
+    """Concatenate two trajectories of the same length along the batch axis."""
     new, old = tensors_of(fresh), tensors_of(past)
     return trajectory_of({name: torch.cat([new[name], old[name]], dim=_batch_axis(name)) for name in new})
 
 
 def part(trajectory: Trajectory, index: int, parts: int) -> Trajectory:
-    """One of several equal parts of the environments, without copying."""
+    """One of several equal parts along the batch axis, without copying."""
     fields = tensors_of(trajectory)
     return trajectory_of({name: x.chunk(parts, dim=_batch_axis(name))[index] for name, x in fields.items()})
 
 
 def _batch_axis(name: str) -> int:
-    """Behind R, and behind T where there is one."""
+    """Index of the axis B, after R and, where there is one, T."""
     return 1 if name == "w" or name.startswith("core_state") else 2
 
 

@@ -1,4 +1,4 @@
-"""Environments + agent -> Trajectory, for R training runs side by side with B environments each."""
+"""Environments + agent -> Trajectory, for R parallel training runs with B environments each."""
 
 from __future__ import annotations
 
@@ -14,33 +14,37 @@ from usfa.agents import Agent
 from usfa.decisions import CandidateSet
 from usfa.environments import Batch
 from usfa.functional import greedy_actions, q_values
-from usfa.networks import Parameters, over_runs
+from usfa.networks import Network, Runs, over_runs
 from usfa.trajectory import CoreState, Present, Trajectory
 
 __all__ = ["Collected", "Rollout", "epsilon_greedy"]
 
 
 class Collected(NamedTuple):
-    """A trajectory with an axis R in front of everything, and what it cost."""
+    """A trajectory with a leading axis R, and counts."""
 
     trajectory: Trajectory
-    frames: NDArray[np.int64]  # [R]     real steps; seams do not count
-    episodes: NDArray[np.int64]  # [R]     episodes that ended
-    episode_phi: NDArray[np.float64]  # [K, D]  Σφ of each of them
-    episode_environment: NDArray[np.int64]  # [K]     where, of the R·B environments
+    frames: NDArray[np.int64]  # [R]     environment steps, without seams
+    episodes: NDArray[np.int64]  # [R]     finished episodes
+    episode_phi: NDArray[np.float64]  # [K, D]  Σφ of each finished episode
+    episode_environment: NDArray[np.int64]  # [K]     index of its environment, 0 to R·B-1
 
 
 class Rollout:
-    """Collects trajectories of T steps; each opens where the one before ended.
+    """Collects trajectories of T steps; each continues where the previous one ended.
 
     The buffers are reused: a trajectory is valid until the next call of :meth:`collect`.
     """
 
-    def __init__(self, agent: Agent, batch: Batch, runs: int, length: int, device: torch.device | None = None) -> None:
+    def __init__(
+        self, agent: Agent, network: Runs, batch: Batch, length: int, device: torch.device | None = None
+    ) -> None:
+        runs = len(network.networks)
         self.batch = batch
         self.device = device or torch.device("cpu")
         self.shape = (runs, len(batch) // runs)
         self._agent = agent
+        self._act = over_runs(self._greedy, network)
         memory = agent.initial_state(self.shape[1])
         self.core_state: CoreState = tuple(x.expand(runs, *x.shape).to(self.device, copy=True) for x in memory)
         self.last_action = torch.zeros(self.shape, dtype=torch.int64)
@@ -48,9 +52,10 @@ class Rollout:
         self._done_before = self._buffer(length + 1, np.zeros(len(batch), np.int64))
         self._legal = self._buffer(length + 1, batch.legal)
         self._first = self._buffer(length + 1, batch.first)
-        self._action = self._done_before[:, 1:]  # the same numbers, seen from the state they were done in
+        self._action = self._done_before[:, 1:]  # a view, indexed by the state of the action
         self._phi = self._buffer(length, np.zeros((len(batch), batch.features), np.float32))
         self._discount = self._buffer(length, np.zeros(len(batch), np.float32))
+        self._reward = np.zeros_like(self._discount)
 
     def _buffer(self, length: int, like: NDArray[Any]) -> NDArray[Any]:
         runs, batch = self.shape
@@ -59,14 +64,12 @@ class Rollout:
     @torch.no_grad()
     def collect(
         self,
-        parameters: Parameters,
         w: Tensor,
         z: Tensor,
         epsilon: float | NDArray[np.float64],
         rngs: Sequence[np.random.Generator],
     ) -> Collected:
         """Act ε-greedily, ε or [B], on the tasks w [R, B, D] by GPI over the policies z [R, B, N, D]."""
-        act = over_runs(self._greedy, parameters, self._agent.batches_runs)
         core_state = self.core_state
         frames = np.zeros(self.shape[0], np.int64)
         episodes = np.zeros(self.shape[0], np.int64)
@@ -74,12 +77,13 @@ class Rollout:
         self._done_before[:, 0] = self.last_action.numpy()
         self._observe(0)
         for t in range(self._action.shape[1]):
-            greedy, self.core_state = act(self._present(t), w, z)
+            greedy, self.core_state = self._act(self._present(t), w, z)
             action = epsilon_greedy(greedy.cpu().numpy(), self._legal[:, t], epsilon, rngs)
             step = self.batch.step(action.reshape(-1))
             self._action[:, t] = action
             self._phi[:, t] = step.phi.reshape(*self.shape, -1)
             self._discount[:, t] = step.discount.reshape(self.shape)
+            self._reward[:, t] = step.reward.reshape(self.shape)
             self._observe(t + 1)
             frames += step.real.reshape(self.shape).sum(axis=1)
             episodes += step.ended.reshape(self.shape).sum(axis=1)
@@ -88,12 +92,9 @@ class Rollout:
         self.last_action.copy_(torch.from_numpy(action))
         return Collected(self._trajectory(w, core_state), frames, episodes, *self._joined(ended))
 
-    def _greedy(self, parameters: Parameters, present: Present, w: Tensor, z: Tensor) -> tuple[Tensor, CoreState]:
-        """GPI over z without caution: training corrects the errors that it runs into.
-
-        Only the action is needed here, at every step of training; which policy it is trusted for is not worked out.
-        """
-        situation, core_state = self._agent.situation(parameters, present, w, CandidateSet.believed(z))
+    def _greedy(self, network: Network, present: Present, w: Tensor, z: Tensor) -> tuple[Tensor, CoreState]:
+        """The action of GPI over z. No caution is needed: training corrects the errors of ψ that it meets."""
+        situation, core_state = self._agent.situation(network, present, w, CandidateSet.believed(z))
         return greedy_actions(q_values(situation.psi, situation.w).amax(dim=-2), situation.legal), core_state
 
     def _joined(
@@ -129,14 +130,15 @@ class Rollout:
             discount=self._tensor(self._discount),
             w=w,
             core_state=core_state,
+            reward=self._tensor(self._reward),
         )
 
     def _tensor(self, buffer: NDArray[Any]) -> Tensor:
-        """The buffer itself on the CPU, a copy on a GPU."""
+        """A view of the buffer on the CPU, a copy on a GPU."""
         return torch.from_numpy(buffer).to(self.device)
 
     def tensors(self) -> dict[str, Tensor]:
-        """What the next trajectory depends on, besides the environments; to be read and written in place."""
+        """The state besides that of the environments; the tensors can be read and written in place."""
         memory = {f"core_state.{index}": x for index, x in enumerate(self.core_state)}
         return {"last_action": self.last_action, **memory}
 
@@ -147,13 +149,13 @@ def epsilon_greedy(
     epsilon: float | NDArray[np.float64],
     rngs: Sequence[np.random.Generator],
 ) -> NDArray[np.int64]:
-    """With probability ε a uniformly random legal action instead of the greedy one.
+    """Replace greedy actions by uniformly random legal actions with probability ε.
 
     Args:
         greedy: [R, B].
         legal: [R, B, A].
         epsilon: ε, one for all or [B].
-        rngs: one generator per run, so that a run does not depend on its neighbours.
+        rngs: one generator per run, so that runs are independent.
     """
     _, batch, actions = legal.shape
     draws = np.stack([rng.random((batch, 1 + actions)) for rng in rngs])

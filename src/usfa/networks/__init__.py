@@ -1,17 +1,30 @@
-"""Networks as descriptions: layers say how to compute, parameters travel beside them as a dict of tensors."""
+"""Networks as `torch.nn.Module`s, for one training run or several at once."""
 
 from usfa.networks.config import MNIH_2015, NetworkConfig
-from usfa.networks.layers import Parameters, initial_parameters
-from usfa.networks.runs import over_runs, select_run, stack_runs
-from usfa.networks.universal import UniversalNetwork
+from usfa.networks.runs import Parameters, Runs, over_runs
+from usfa.networks.universal import (
+    NETWORKS,
+    TRUNKS,
+    Network,
+    Sizes,
+    StandardTrunk,
+    Trunk,
+    UniversalNetwork,
+    make_network,
+)
 
 __all__ = [
     "MNIH_2015",
+    "NETWORKS",
+    "TRUNKS",
+    "Network",
     "NetworkConfig",
     "Parameters",
+    "Runs",
+    "Sizes",
+    "StandardTrunk",
+    "Trunk",
     "UniversalNetwork",
-    "initial_parameters",
+    "make_network",
     "over_runs",
-    "select_run",
-    "stack_runs",
 ]

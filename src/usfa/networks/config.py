@@ -1,11 +1,19 @@
-"""What a network looks like."""
+"""Settings of networks."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from usfa.errors import InputError
+from usfa.registry import text_of
+
+if TYPE_CHECKING:
+    from usfa.registry import ClassOrName
+
+    Part = ClassOrName
+else:  # configurations are saved as text
+    Part = str
 
 __all__ = ["MNIH_2015", "NetworkConfig"]
 
@@ -15,42 +23,49 @@ MNIH_2015 = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
 
 @dataclass(frozen=True)
 class NetworkConfig:
-    """Widths of the layers. The first two say what there is before the trunk, for those who need it."""
+    """Widths of the layers, and classes of your own for the whole network or only its trunk."""
 
     convolutions: tuple[tuple[int, int, int], ...] = MNIH_2015
-    """For images only: channels, kernel and stride of each layer; the default is that of Mnih et al. 2015."""
+    """For images only: channels, kernel and stride of each layer; by default those of Mnih et al. 2015."""
     memory: int = 0
-    """Units of an LSTM that also sees the previous action; 0 is a network without memory."""
+    """Units of an LSTM, whose input includes the previous action; 0 for none."""
     trunk: tuple[int, ...] = (64,)
     """Hidden layers that end in the state embedding f(h)."""
     embedding: tuple[int, ...] = (32, 32)
-    """Layers that turn a policy z (for a UVFA: a task w) into its embedding g(z)."""
+    """Layers of the embedding g(z) of a policy z (for a UVFA: of a task w)."""
     head: tuple[int, ...] = (64,)
     """Hidden layers between the two embeddings and the A×D outputs; the paper's head has one."""
     conditioning: Literal["concatenation", "inner-product"] = "concatenation"
-    """How f(h) and g(z) meet. The paper concatenates them and says that an inner product does as well."""
+    """Combination of f(h) and g(z). The paper concatenates them, and reports that an inner product performs as well."""
     normalise: bool = False
     """Layer normalisation of the convolved image and of f(h)."""
-    centre: tuple[float, ...] = ()
-    """Of each entry of a vector, subtracted from it; empty for none."""
-    spread: tuple[float, ...] = ()
-    """Of each entry, that it is divided by afterwards: where a speed is 0 or 0.03, a network would take both for the
-    same."""
-    scale: float = 1.0
-    """What the outputs are multiplied by: about the size of a return, which a network would take long to grow to."""
+    obs_centre: tuple[float, ...] = ()
+    """Per-entry mean of vector observations, subtracted from them; empty for none."""
+    obs_scale: tuple[float, ...] = ()
+    """Per-entry divisor, applied after centring."""
+    output_scale: float = 1.0
+    """Factor of the outputs, about the size of a return, so that the last layer predicts numbers of size 1."""
+    trunk_class: Part = "standard"
+    """The trunk: standard, or a class of your own derived from usfa.networks.Trunk, as module:Class."""
+    network_class: Part = "universal"
+    """The whole network: universal, or a class of your own derived from usfa.networks.Network, as module:Class."""
 
     def __post_init__(self) -> None:
+        for name in ("trunk_class", "network_class"):
+            object.__setattr__(self, name, text_of(getattr(self, name), f"network.{name}"))
         for name, sizes in {"trunk": self.trunk, "embedding": self.embedding, "head": self.head}.items():
             if not sizes or min(sizes) < 1:
                 raise InputError(f"network.{name} is {sizes}; expected one or more widths of at least 1.")
-        if len(self.centre) != len(self.spread) or not all(0 < x < float("inf") for x in self.spread):
-            raise InputError(f"network.spread is {self.spread}; expected {len(self.centre)} positive numbers.")
-        if not 0 < self.scale < float("inf"):
-            raise InputError(f"network.scale is {self.scale}; expected a positive number.")
+        if len(self.obs_centre) != len(self.obs_scale) or not all(0 < x < float("inf") for x in self.obs_scale):
+            raise InputError(
+                f"network.obs_scale is {self.obs_scale}; expected {len(self.obs_centre)} positive numbers."
+            )
+        if not 0 < self.output_scale < float("inf"):
+            raise InputError(f"network.output_scale is {self.output_scale}; expected a positive number.")
         if self.memory < 0:
             raise InputError(f"network.memory is {self.memory}; expected 0 or more units.")
         for layer in self.convolutions:
             if min(layer) < 1:
                 raise InputError(f"network.convolutions has {layer}; expected channels, kernel and stride from 1.")
         if self.conditioning == "inner-product" and len(self.head) > 1:
-            raise InputError(f"network.head is {self.head}; an inner product has one width.")
+            raise InputError(f"network.head is {self.head}; expected one width for an inner product.")

@@ -1,109 +1,113 @@
-"""Layers without weights: each knows the shapes and names of its parameters, and computes with those it is given.
-
-torch.nn keeps weights inside of modules, and torch.func.functional_call takes them out again: at the sizes of
-reinforcement learning that costs as much as the layers themselves.
-"""
+"""Layers of the trunk: convolutions on bytes, an LSTM that is reset when an episode starts, dense layers."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Protocol
+import itertools
+from collections.abc import Sequence
 
 import torch
-from torch import Tensor
-from torch.nn.functional import conv2d, layer_norm, linear
+from torch import Tensor, nn
+from torch.nn.functional import conv2d, layer_norm
 
-__all__ = ["Convolution", "Dense", "Layer", "Normalisation", "Parameters", "initial_parameters"]
+from usfa.errors import InputError
+from usfa.trajectory import CoreState
 
-Parameters = dict[str, Tensor]
-"""Tensors by name; runs that train side by side add an axis R in front."""
+__all__ = ["Convolutions", "LayerNorm", "Memory", "mlp"]
 
-
-class Layer(Protocol):
-    """Something with parameters of its own."""
-
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """By name, in the order in which they are drawn."""
-        ...
-
-    def draw(self, shape: tuple[int, ...], name: str, generator: torch.Generator) -> Tensor:
-        """One parameter at the start of training."""
-        ...
+FORGET_BIAS = 1.0
+"""Jozefowicz et al. 2015: without it the cell state initially halves at every step."""
 
 
-@dataclass(frozen=True)
-class Dense:
-    """W x + b."""
-
-    name: str
-    inputs: int
-    outputs: int
-    bias: bool = True
-
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        weight = {f"{self.name}.weight": (self.outputs, self.inputs)}
-        return weight | ({f"{self.name}.bias": (self.outputs,)} if self.bias else {})
-
-    def draw(self, shape: tuple[int, ...], name: str, generator: torch.Generator) -> Tensor:
-        return _uniform(shape, self.inputs, generator)
-
-    def __call__(self, parameters: Parameters, x: Tensor) -> Tensor:
-        bias = parameters[f"{self.name}.bias"] if self.bias else None
-        return linear(x, parameters[f"{self.name}.weight"], bias)
+def mlp(sizes: Sequence[int]) -> nn.ModuleList:
+    """Dense layers; the caller applies a ReLU after each."""
+    return nn.ModuleList(nn.Linear(*pair) for pair in itertools.pairwise(sizes))
 
 
-@dataclass(frozen=True)
-class Convolution:
-    """A square kernel over images [B, C, H, W]."""
+class LayerNorm(nn.LayerNorm):
+    """Layer normalisation in fp32, also under autocast."""
 
-    name: str
-    inputs: int
-    outputs: int
-    kernel: int
-    stride: int
-
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        weight = (self.outputs, self.inputs, self.kernel, self.kernel)
-        return {f"{self.name}.weight": weight, f"{self.name}.bias": (self.outputs,)}
-
-    def draw(self, shape: tuple[int, ...], name: str, generator: torch.Generator) -> Tensor:
-        return _uniform(shape, self.inputs * self.kernel**2, generator)
-
-    def __call__(self, parameters: Parameters, x: Tensor) -> Tensor:
-        return conv2d(x, parameters[f"{self.name}.weight"], parameters[f"{self.name}.bias"], self.stride)
-
-    def on_bytes(self, parameters: Parameters, x: Tensor) -> Tensor:
-        """The layer on x/255 - ½, with the weights changed instead of the pixels: there are far fewer of them."""
-        weight = parameters[f"{self.name}.weight"]
-        bias = parameters[f"{self.name}.bias"] - weight.sum(dim=(1, 2, 3)) / 2
-        return conv2d(x, weight / 255, bias, self.stride)
+    def forward(self, x: Tensor) -> Tensor:
+        return layer_norm(x.float(), self.normalized_shape, self.weight, self.bias, self.eps)
 
 
-@dataclass(frozen=True)
-class Normalisation:
-    """Ba et al. 2016: mean 0 and variance 1 over the last axis, then a scale and a shift of its own for every unit."""
+class Convolutions(nn.ModuleList):
+    """Convolutions with ReLU on uint8 images [..., H, W, C], flattened to [..., F]."""
 
-    name: str
-    size: int
+    def __init__(self, layers: tuple[tuple[int, int, int], ...], shape: tuple[int, ...]) -> None:
+        super().__init__()
+        if not layers:
+            raise InputError("network.convolutions is empty; images need at least one layer.")
+        height, width, channels = shape
+        for outputs, kernel, stride in layers:
+            self.append(nn.Conv2d(channels, outputs, kernel, stride))
+            height, width, channels = (height - kernel) // stride + 1, (width - kernel) // stride + 1, outputs
+            if min(height, width) < 1:
+                raise InputError(
+                    f"Images of {shape[0]}×{shape[1]} pixels are too small for network.convolutions {layers}; "
+                    "expected fewer or smaller ones."
+                )
+        self.features = height * width * channels
 
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        return {f"{self.name}.weight": (self.size,), f"{self.name}.bias": (self.size,)}
-
-    def draw(self, shape: tuple[int, ...], name: str, generator: torch.Generator) -> Tensor:
-        return torch.ones(shape) if name.endswith("weight") else torch.zeros(shape)
-
-    def __call__(self, parameters: Parameters, x: Tensor) -> Tensor:
-        weight, bias = parameters[f"{self.name}.weight"], parameters[f"{self.name}.bias"]
-        return layer_norm(x.float(), (self.size,), weight, bias)
-
-
-def initial_parameters(layers: Iterator[Layer], generator: torch.Generator) -> Parameters:
-    """PyTorch's default initialisation, U(±1/√fan_in), drawn from `generator` instead of the global one."""
-    return {name: layer.draw(shape, name, generator) for layer in layers for name, shape in layer.shapes().items()}
+    def forward(self, image: Tensor) -> Tensor:
+        # Channels stay last in memory, which is fastest with oneDNN and cuDNN; only the cast copies.
+        x = image.flatten(end_dim=-4).movedim(-1, -3).float()
+        first, *others = self
+        x = torch.relu(_on_bytes(first, x))
+        for layer in others:
+            x = torch.relu(layer(x))
+        return x.flatten(1).unflatten(0, image.shape[:-3])
 
 
-def _uniform(shape: tuple[int, ...], fan_in: int, generator: torch.Generator) -> Tensor:
-    bound = 1 / math.sqrt(fan_in)
-    return torch.empty(shape).uniform_(-bound, bound, generator=generator)
+def _on_bytes(layer: nn.Module, x: Tensor) -> Tensor:
+    """Apply a convolution to x/255 - ½ by scaling the weights, which are far fewer than the pixels."""
+    assert isinstance(layer, nn.Conv2d)
+    assert layer.bias is not None
+    bias = layer.bias - layer.weight.sum(dim=(1, 2, 3)) / 2
+    return conv2d(x, layer.weight / 255, bias, layer.stride)
+
+
+class Memory(nn.Module):
+    """An LSTM (Hochreiter & Schmidhuber 1997) that is reset when an episode starts.
+
+    The gates are in PyTorch's order: input, forget, cell, output. Forget gates have an initial bias.
+    """
+
+    def __init__(self, inputs: int, units: int) -> None:
+        super().__init__()
+        self.units = units
+        self.input = nn.Linear(inputs, 4 * units)
+        self.recurrent = nn.Linear(units, 4 * units, bias=False)
+        with torch.no_grad():
+            self.input.bias.chunk(4)[1].add_(FORGET_BIAS)
+
+    def initial_state(self, batch: int) -> CoreState:
+        return torch.zeros(batch, self.units), torch.zeros(batch, self.units)
+
+    def forward(self, x: Tensor, first: Tensor, core_state: CoreState) -> tuple[Tensor, CoreState]:
+        """x [T, B, I], first [T, B] -> h [T, B, H], core state after the last step."""
+        starts = [t for t, opens in enumerate(first.any(dim=1).tolist()) if opens]
+        h, c = core_state
+        outputs = []
+        for begin, end in itertools.pairwise(sorted({0, *starts, len(x)})):
+            if begin in starts:
+                keep = ~first[begin, :, None]
+                h, c = h * keep, c * keep
+            output, h, c = self._run(x[begin:end], h, c)
+            outputs.append(output)
+        return torch.cat(outputs) if len(outputs) > 1 else outputs[0], (h, c)
+
+    def _run(self, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Unroll over steps without episode starts. A single step is faster without the fused kernel."""
+        if len(x) == 1:
+            h, c = self._step(x[0], h, c)
+            return h[None], h, c
+        bias = self.input.bias
+        weights = [self.input.weight, self.recurrent.weight, bias, torch.zeros_like(bias)]
+        output, h_n, c_n = torch.lstm(x, (h[None], c[None]), weights, True, 1, 0.0, True, False, False)
+        return output, h_n[0].float(), c_n[0].float()
+
+    def _step(self, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+        gates = (self.input(x) + self.recurrent(h)).float()
+        input_gate, forget_gate, cell, output_gate = gates.chunk(4, dim=-1)
+        c = forget_gate.sigmoid() * c + input_gate.sigmoid() * cell.tanh()
+        return output_gate.sigmoid() * c.tanh(), c

@@ -1,64 +1,125 @@
-"""Training runs side by side: functions are written for one run, parameters are stacked, one call serves all."""
+"""Parallel training runs: functions of one network, computed for the networks of all runs."""
 
 from __future__ import annotations
 
+import copy
 import operator
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.utils._pytree import tree_map
 
-from usfa.networks.layers import Parameters
+from usfa.networks.universal import Network
 
-__all__ = ["over_runs", "select_run", "stack_runs"]
+__all__ = ["Parameters", "Runs", "over_runs"]
 
-
-def stack_runs(parameters: Sequence[Parameters]) -> Parameters:
-    """The parameters of several runs with an axis R in front."""
-    return {name: torch.stack([run[name] for run in parameters]) for name in parameters[0]}
-
-
-def select_run(parameters: Parameters, run: int) -> Parameters:
-    """The parameters of one run, without the axis R."""
-    return {name: tensor[run] for name, tensor in parameters.items()}
+Parameters = dict[str, Tensor]
+"""Weights by name; those of several runs have a leading axis R."""
 
 
-def over_runs(function: Callable[..., Any], parameters: Parameters, batched: bool = True) -> Callable[..., Any]:
-    """`function(parameters, ...)` for all runs: of further arguments whose tensors all carry a first axis R.
+class Runs:
+    """The networks of R training runs.
+
+    Their weights are stored together, each tensor with a leading axis R, and the modules use views of that memory.
+    Networks of dense layers are computed in one call for all runs. Others are computed one after the other, because
+    convolutions and LSTMs have no fast batched kernels. So is a single run, because unbatched kernels are faster.
+    """
+
+    def __init__(self, networks: Sequence[Network]) -> None:
+        self.networks = list(networks)
+        states = [network.state_dict(keep_vars=True) for network in networks]
+        self.state: Parameters = {name: torch.stack([state[name].detach() for state in states]) for name in states[0]}
+        self.batched = len(self.networks) > 1 and self.networks[0].batches_runs
+        trained = [name for name, x in self.networks[0].named_parameters() if x.requires_grad]
+        if self.batched:
+            self.leaves = {name: self.state[name].detach().requires_grad_() for name in trained}
+            return
+        for run, state in enumerate(states):
+            for name, tensor in state.items():
+                tensor.data = self.state[name][run]
+        self.leaves = {f"{run}.{name}": state[name] for run, state in enumerate(states) for name in trained}
+
+    @property
+    def trained(self) -> list[Tensor]:
+        """Tensors for the optimiser."""
+        return list(self.leaves.values())
+
+    def gradients(self) -> list[list[Tensor]]:
+        """Gradients in groups, with a leading axis: one group [R, ...] if batched, otherwise R groups [1, ...]."""
+        gradients = [leaf.grad for leaf in self.leaves.values() if leaf.grad is not None]
+        if self.batched:
+            return [gradients]
+        per_run = len(gradients) // len(self.networks)
+        rows = [gradient[None] for gradient in gradients]
+        return [rows[run * per_run : (run + 1) * per_run] for run in range(len(self.networks))]
+
+    def network(self, run: int) -> Network:
+        """The network of one run; if runs are batched, with a copy of the current weights."""
+        network = self.networks[run]
+        if self.batched:
+            network.load_state_dict({name: tensor[run] for name, tensor in self.state.items()})
+        return network
+
+    def copy(self) -> Runs:
+        """Copy all networks."""
+        return Runs([copy.deepcopy(self.network(run)) for run in range(len(self.networks))])
+
+    @torch.no_grad()
+    def load(self, state: Parameters) -> None:
+        """Copy weights, each [R, ...], into the networks."""
+        for name, tensor in self.state.items():
+            tensor.copy_(state[name])
+
+    @torch.no_grad()
+    def lerp(self, other: Parameters, share: Tensor) -> None:
+        """Interpolate the weights of every run towards others [R, ...], by a share [R]."""
+        for name, tensor in self.state.items():
+            if tensor.is_floating_point():
+                tensor.lerp_(other[name], share.view(-1, *[1] * (tensor.dim() - 1)))
+            else:
+                tensor.copy_(other[name])
+
+
+class _Call(nn.Module):
+    """A function of networks as a module, for `functional_call`."""
+
+    def __init__(self, function: Callable[..., Any], networks: Sequence[Network]) -> None:
+        super().__init__()
+        self.function = function
+        self.networks = nn.ModuleList(networks)
+
+    def forward(self, *arguments: Any) -> Any:
+        return self.function(*self.networks, *arguments)
+
+
+def over_runs(function: Callable[..., Any], *runs: Runs) -> Callable[..., Any]:
+    """Apply `function(network, ..., arguments)` to all runs; all tensors in the arguments have a leading axis R.
 
     Args:
-        function: of one run.
-        parameters: each [R, ...].
-        batched: one call serves all runs (vmap). Convolutions and LSTMs have no good batched kernels: False takes one
-            run after the other. A single run is never batched, for the plain kernels cost less.
+        function: a function of the networks of one run and further arguments.
+        runs: for each network argument of the function, the networks of all runs.
     """
-    runs = len(next(iter(parameters.values())))
-    if runs > 1 and batched:
-        return partial(torch.vmap(function), parameters)
-    each = [select_run(parameters, run) for run in range(runs)]
-
-    def one_by_one(*arguments: Any) -> Any:
-        results = [function(own, *_map(arguments, operator.itemgetter(run))) for run, own in enumerate(each)]
-        return _map_all(results, torch.stack)
-
-    return one_by_one
+    if runs[0].batched:
+        return partial(_batched, _Call(function, [one.networks[0] for one in runs]), runs)
+    return partial(_one_by_one, function, runs)
 
 
-def _map(tree: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """Change every tensor in nested dicts, tuples and records."""
-    return _map_all([tree], lambda tensors: change(tensors[0]))
+def _batched(call: _Call, runs: Sequence[Runs], *arguments: Any) -> Any:
+    def of_one(weights: Parameters, *own: Any) -> Any:
+        return functional_call(call, weights, own)
+
+    # Buffers and frozen parameters are only in the state.
+    members = [(k, {**one.state, **one.leaves}) for k, one in enumerate(runs)]
+    weights = {f"networks.{k}.{name}": x for k, own in members for name, x in own.items()}
+    return torch.vmap(of_one)(weights, *arguments)
 
 
-def _map_all(trees: Sequence[Any], join: Callable[[list[Tensor]], Tensor]) -> Any:
-    """Several trees of the same form as one: every tensor is joined with its namesakes."""
-    match trees[0]:
-        case Tensor():
-            return join(list(trees))
-        case dict():
-            return {name: _map_all([tree[name] for tree in trees], join) for name in trees[0]}
-        case tuple():
-            members = [_map_all(values, join) for values in zip(*trees, strict=True)]
-            return type(trees[0])(*members) if hasattr(trees[0], "_fields") else tuple(members)
-    return trees[0]
+def _one_by_one(function: Callable[..., Any], runs: Sequence[Runs], *arguments: Any) -> Any:
+    results = []
+    for run, networks in enumerate(zip(*(one.networks for one in runs), strict=True)):
+        results.append(function(*networks, *tree_map(operator.itemgetter(run), arguments)))
+    return tree_map(lambda *members: torch.stack(members), *results)

@@ -1,133 +1,181 @@
-"""The paper's network (Figure 1, Appendix C.1): a trunk that sees the state once, and a head that sees every z.
+"""The paper's network (Figure 1, Appendix C.1): a trunk that processes the state, and a head applied to every z.
 
-Conditioning is late: whatever the number of policies, the trunk runs once per observation.
+Conditioning is late: the trunk runs once per observation, for any number of policies. Networks and trunks of your own
+derive from :class:`Network` and :class:`Trunk`.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
+from abc import abstractmethod
+from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import linear, one_hot
 
 from usfa.errors import InputError
 from usfa.networks.config import NetworkConfig
-from usfa.networks.images import Convolutions
-from usfa.networks.layers import Dense, Layer, Normalisation, Parameters
-from usfa.networks.memory import Memory
+from usfa.networks.layers import Convolutions, LayerNorm, Memory, mlp
+from usfa.registry import Registry
 from usfa.trajectory import CoreState, Inputs
 
-__all__ = ["UniversalNetwork"]
+__all__ = ["NETWORKS", "TRUNKS", "Network", "Sizes", "StandardTrunk", "Trunk", "UniversalNetwork", "make_network"]
 
 
-class UniversalNetwork:
-    """ψ(s, a, z) for vectors and images, with memory or without."""
+class Sizes(NamedTuple):
+    """Sizes of the inputs and outputs of a network."""
 
-    def __init__(
-        self, config: NetworkConfig, observation: tuple[int, ...], condition: int, outputs: tuple[int, int]
-    ) -> None:
-        """Build the layers, which hold no weights.
+    observation: tuple[int, ...]
+    """Shape of an encoded observation: [F], or [H, W, C] for uint8 images."""
+    actions: int
+    """Number of actions, A."""
+    features: int
+    """Number of features, D, the length of z."""
+    outputs: int
+    """Outputs per action: D for successor features, 1 for values."""
+
+
+class Trunk(nn.Module):
+    """The input processing unit: observations -> f(h). Your own trunks are constructed as `Own(sizes, config)`."""
+
+    features: int
+    """F, the size of f(h); the constructor must set it."""
+    batches_runs: bool = False
+    """Whether several training runs are computed at once (torch.vmap). Set this for networks of dense layers;
+    convolutions and LSTMs are faster one run after the other."""
+
+    def initial_state(self, batch: int) -> CoreState:
+        """The core state at the start of B episodes; none by default."""
+        return ()
+
+    @abstractmethod
+    def forward(self, inputs: Inputs, core_state: CoreState) -> tuple[Tensor, CoreState]:
+        """T steps of B environments -> f(h) [T, B, F], and the core state after the last step.
+
+        The core state must be reset where `inputs.first` is set.
+        """
+
+
+class Network(nn.Module):
+    """ψ(s, a, z) of N policies at once. Your own networks are constructed as `Own(sizes, config)`."""
+
+    batches_runs: bool = False
+    """As in :class:`Trunk`."""
+
+    def initial_state(self, batch: int) -> CoreState:
+        """The core state at the start of B episodes; none by default."""
+        return ()
+
+    @abstractmethod
+    def forward(self, inputs: Inputs, core_state: CoreState, z: Tensor) -> tuple[Tensor, CoreState]:
+        """Unroll the network over T steps; acting uses T = 1.
 
         Args:
-            config: widths.
-            observation: shape of the encoded observation, [F] or [H, W, C].
-            condition: D, the size of z.
-            outputs: (A, D): ψ has a vector for every action; a UVFA has (A, 1).
+            inputs: T steps of B environments; the core state must be reset where `inputs.first` is set.
+            core_state: the core state before t = 0.
+            z: [B, N, D].
+
+        Returns: [T, B, N, A, outputs] and the core state after the last step.
         """
-        self.outputs = outputs
-        self.config = config
-        self.convolutions = Convolutions(config.convolutions, observation) if len(observation) == 3 else None
-        size = self.convolutions.features if self.convolutions else observation[0]
-        if config.centre and (len(config.centre),) != observation:
-            raise InputError(f"network.centre has {len(config.centre)} entries; the observation has {observation}.")
-        self.centre, self.spread = torch.tensor(config.centre), torch.tensor(config.spread)
-        self.image_norm = Normalisation("image_norm", size) if self.convolutions and config.normalise else None
-        self.memory = Memory(size + outputs[0], config.memory) if config.memory else None
-        self.trunk = _dense("trunk", [config.memory or size, *config.trunk])
-        self.state_norm = Normalisation("state_norm", config.trunk[-1]) if config.normalise else None
-        self.embedding = _dense("embedding", [condition, *config.embedding])
-        self.join = Dense("join", config.trunk[-1] + config.embedding[-1], config.head[0])
-        self.head = _dense("head", [*config.head])
-        self.output = Dense("output", config.head[-1], outputs[0] * outputs[1])
 
-    def layers(self) -> Iterator[Layer]:
-        """All layers, in the order in which their weights are drawn."""
-        if self.convolutions is not None:
-            yield from self.convolutions.layers
-        if self.image_norm is not None:
-            yield self.image_norm
-        if self.memory is not None:
-            yield from self.memory.layers
-        yield from self.trunk
-        if self.state_norm is not None:
-            yield self.state_norm
-        yield from [*self.embedding, self.join, *self.head, self.output]
 
-    @property
-    def batches_runs(self) -> bool:
-        """Whether vmap over several runs is worth it."""
-        return self.convolutions is None and self.memory is None
+class StandardTrunk(Trunk):
+    """Convolutions for images, an LSTM if `config.memory` is set, then dense layers."""
+
+    obs_centre: Tensor
+    obs_scale: Tensor
+
+    def __init__(self, sizes: Sizes, config: NetworkConfig) -> None:
+        super().__init__()
+        self.actions = sizes.actions
+        self.convolutions = (
+            Convolutions(config.convolutions, sizes.observation) if len(sizes.observation) == 3 else None
+        )
+        size = self.convolutions.features if self.convolutions is not None else sizes.observation[0]
+        self.image_norm = LayerNorm(size) if self.convolutions is not None and config.normalise else None
+        self.memory = Memory(size + sizes.actions, config.memory) if config.memory else None
+        self.layers = mlp([config.memory or size, *config.trunk])
+        self.norm = LayerNorm(config.trunk[-1]) if config.normalise else None
+        self.features = config.trunk[-1]
+        self.batches_runs = self.convolutions is None and self.memory is None
+        self.centres = bool(config.obs_centre)
+        if self.centres and (len(config.obs_centre),) != sizes.observation:
+            raise InputError(
+                f"network.obs_centre has {len(config.obs_centre)} entries; the observation has {sizes.observation}."
+            )
+        self.register_buffer("obs_centre", torch.tensor(config.obs_centre), persistent=False)
+        self.register_buffer("obs_scale", torch.tensor(config.obs_scale), persistent=False)
 
     def initial_state(self, batch: int) -> CoreState:
         return self.memory.initial_state(batch) if self.memory is not None else ()
 
-    def __call__(
-        self, parameters: Parameters, inputs: Inputs, core_state: CoreState, z: Tensor
-    ) -> tuple[Tensor, CoreState]:
-        """One unroll for acting (T = 1) and for learning.
-
-        Args:
-            parameters: of one run.
-            inputs: T steps of B environments; the memory starts anew where `inputs.first` is set.
-            core_state: the memory before t = 0.
-            z: [B, N, D].
-
-        Returns: [T, B, N, A, D] and the memory after the last step.
-        """
-        state, core_state = self.see(parameters, inputs, core_state)  # [T, B, F]
-        policy = _through(self.embedding, parameters, z)  # [B, N, E]
-        joined = _through(self.head, parameters, self._join(parameters, state, policy))  # [T, B, N, H]
-        values = self.output(parameters, joined).float().unflatten(-1, self.outputs)
-        return values if self.config.scale == 1 else values * self.config.scale, core_state
-
-    def see(self, parameters: Parameters, inputs: Inputs, core_state: CoreState) -> tuple[Tensor, CoreState]:
-        """The input processing unit: the state embedding f(h), [T, B, F], and the memory after the last step."""
+    def forward(self, inputs: Inputs, core_state: CoreState) -> tuple[Tensor, CoreState]:
         x = inputs.observation
         if self.convolutions is not None:
-            x = self.convolutions(parameters, x)
-        elif self.config.centre:
-            x = (x - self.centre.to(x.device)) / self.spread.to(x.device)
+            x = self.convolutions(x)
+        elif self.centres:
+            x = (x - self.obs_centre) / self.obs_scale
         if self.image_norm is not None:
-            x = self.image_norm(parameters, x)
+            x = self.image_norm(x)
         if self.memory is not None:
-            # Nothing was done before an episode: no entry is set there.
-            acted = one_hot(inputs.previous_action, self.outputs[0]) * ~inputs.first[..., None]
-            x, core_state = self.memory(parameters, torch.cat([x, acted.to(x.dtype)], dim=-1), inputs.first, core_state)
-        x = _through(self.trunk, parameters, x)
-        return self.state_norm(parameters, x) if self.state_norm is not None else x, core_state
+            # There is no previous action at the start of an episode: all entries are 0.
+            acted = one_hot(inputs.previous_action, self.actions) * ~inputs.first[..., None]
+            x, core_state = self.memory(torch.cat([x, acted.to(x.dtype)], dim=-1), inputs.first, core_state)
+        for layer in self.layers:
+            x = torch.relu(layer(x))
+        return self.norm(x) if self.norm is not None else x, core_state
 
-    def _join(self, parameters: Parameters, state: Tensor, policy: Tensor) -> Tensor:
-        """Where f(h) [T, B, F] meets g(z) [B, N, E]; each is multiplied by its weights only once.
 
-        Concatenation: W [f, g] = W_f f + W_g g, for T·B states and B·N policies instead of T·B·N pairs.
-        Inner product: Σ_k o_k ReLU(W_f f + b)_k (W_g g)_k, of which the sum with the weights o is the output layer.
+class UniversalNetwork(Network):
+    """A trunk, an embedding of z, and a head that combines both."""
+
+    def __init__(self, sizes: Sizes, config: NetworkConfig) -> None:
+        super().__init__()
+        self.outputs = (sizes.actions, sizes.outputs)
+        self.inner_product = config.conditioning == "inner-product"
+        self.output_scale = config.output_scale
+        self.trunk = TRUNKS.make(config.trunk_class, sizes, config)
+        self.embedding = mlp([sizes.features, *config.embedding])
+        self.join = nn.Linear(self.trunk.features + config.embedding[-1], config.head[0])
+        self.head = mlp(config.head)
+        self.output = nn.Linear(config.head[-1], sizes.actions * sizes.outputs)
+
+    @property
+    def batches_runs(self) -> bool:  # type: ignore[override]
+        return self.trunk.batches_runs
+
+    def initial_state(self, batch: int) -> CoreState:
+        return self.trunk.initial_state(batch)
+
+    def forward(self, inputs: Inputs, core_state: CoreState, z: Tensor) -> tuple[Tensor, CoreState]:
+        state, core_state = self.trunk(inputs, core_state)  # [T, B, F]
+        policy = z
+        for layer in self.embedding:
+            policy = torch.relu(layer(policy))  # [B, N, E]
+        x = self._join(state, policy)  # [T, B, N, H]
+        for layer in self.head:
+            x = torch.relu(layer(x))
+        values: Tensor = self.output(x).float().unflatten(-1, self.outputs)
+        return values if self.output_scale == 1 else values * self.output_scale, core_state
+
+    def _join(self, state: Tensor, policy: Tensor) -> Tensor:
+        """Combine f(h) [T, B, F] and g(z) [B, N, E] -> [T, B, N, H].
+
+        Concatenation: W [f, g] = W_f f + W_g g, computed for T·B states and B·N policies instead of T·B·N pairs.
+        Inner product: Σ_k o_k ReLU(W_f f + b)_k (W_g g)_k; the output layer computes the sum with the weights o.
         """
-        weight = parameters["join.weight"]
-        w_state, w_policy = weight.split([state.shape[-1], policy.shape[-1]], dim=1)
-        of_state = linear(state, w_state, parameters["join.bias"])[:, :, None]
+        w_state, w_policy = self.join.weight.split([state.shape[-1], policy.shape[-1]], dim=1)
+        of_state = linear(state, w_state, self.join.bias)[:, :, None]
         of_policy = linear(policy, w_policy)
-        if self.config.conditioning == "inner-product":
+        if self.inner_product:
             return torch.relu(of_state) * of_policy
         return torch.relu(of_state + of_policy)
 
 
-def _dense(name: str, sizes: list[int]) -> list[Dense]:
-    return [Dense(f"{name}.{k}", *pair) for k, pair in enumerate(itertools.pairwise(sizes))]
+TRUNKS: Registry[Trunk] = Registry("trunk", Trunk, {"standard": StandardTrunk})
+NETWORKS: Registry[Network] = Registry("network", Network, {"universal": UniversalNetwork})
 
 
-def _through(layers: list[Dense], parameters: Parameters, x: Tensor) -> Tensor:
-    for layer in layers:
-        x = torch.relu(layer(parameters, x))
-    return x
+def make_network(sizes: Sizes, config: NetworkConfig) -> Network:
+    """Make the network of a configuration, with random weights from PyTorch's global generator."""
+    return NETWORKS.make(config.network_class, sizes, config)

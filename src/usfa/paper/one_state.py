@@ -1,4 +1,4 @@
-"""Appendix A end to end: one state, three training tasks, two ways to generalise."""
+"""Appendix A: an MDP with one state, three training tasks and two ways to generalise."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ from rich.console import Console
 from usfa.decisions import PAPER_RULE
 from usfa.environments import one_state_mdp
 from usfa.errors import InputError
-from usfa.evaluation import read_scores, write_table
 from usfa.figures import one_state as figures
-from usfa.figures import save
-from usfa.files import write_atomically
 from usfa.functional import (
     TabularMDP,
     gpi_policy,
@@ -26,12 +23,12 @@ from usfa.functional import (
     policy_return,
     successor_features,
 )
-from usfa.paper.report import Claim, claims_section, markdown_table
+from usfa.paper.experiment import train_in_turn, write_results
+from usfa.paper.report import Claim, claims_section, holds_if, markdown_table
 from usfa.runs.config import TrainConfig
 from usfa.runs.directory import OnExisting, RunDirectory
 from usfa.runs.loading import load
 from usfa.runs.presets import preset
-from usfa.runs.training import train
 from usfa.tasks import format_task, task_set
 
 __all__ = ["OneStateExperiment", "reproduce_one_state"]
@@ -42,16 +39,16 @@ TRAINING_SET = "one-state-train"
 
 @dataclass(frozen=True)
 class OneStateExperiment:
-    """The numbers that Appendix A leaves open."""
+    """The settings that Appendix A leaves open."""
 
     seeds: tuple[int, ...] = tuple(range(10))
-    """A run for each."""
+    """Random seeds; one run for each."""
     episodes: int = 1000
-    """Training per run."""
+    """Training episodes per run."""
     test_task: float = -0.2
-    """w': the optimal policy is that of the third training task, to stay."""
+    """w'; below 0, so that its optimal policy is that of the third training task: stay."""
     gamma: float = 0.9
-    """Discount."""
+    """Discount factor."""
 
     def __post_init__(self) -> None:
         if not -2 <= self.test_task < 0:
@@ -75,7 +72,7 @@ class OneStateExperiment:
 
     @property
     def grid(self) -> NDArray[np.float64]:
-        """Tasks from -2 to 2, w' among them."""
+        """Tasks from -2 to 2, including w'."""
         return np.union1d(np.round(np.linspace(-2, 2, 41), 10), [self.test_task])
 
 
@@ -85,7 +82,7 @@ def reproduce_one_state(
     existing: OnExisting = "refuse",
     console: Console | None = None,
 ) -> RunDirectory:
-    """Solve the MDP exactly, train a UVFA and a USFA on M, draw the figures, write the report."""
+    """Solve the MDP exactly, train a UVFA and a USFA on M, draw the figures and write the report."""
     with RunDirectory.opened(path, experiment, existing) as run:
         if not (path / "report.md").exists():
             _reproduce(experiment, run, console)
@@ -93,35 +90,33 @@ def reproduce_one_state(
 
 
 def _reproduce(experiment: OneStateExperiment, run: RunDirectory, console: Console | None) -> None:
-    path = run.path
-    for variant in VARIANTS:
-        train(experiment.config(variant), path / "runs" / variant, "resume", console, name=variant)
-    scores = pd.concat([read_scores(path / "runs" / name / "scores.csv") for name in VARIANTS], ignore_index=True)
+    runs = run.path / "runs"
+    scores = train_in_turn(runs, {variant: experiment.config(variant) for variant in VARIANTS}, console)
     mdp = one_state_mdp(experiment.gamma)
-    values, evaluations = _values(experiment, mdp, path), _evaluations(experiment, mdp)
+    values, evaluations = _values(experiment, mdp, runs / "uvfa"), _evaluations(experiment, mdp)
     returns = _returns(experiment, scores)
-    save(figures.generalisation(values, evaluations, experiment.test_task), run.figures / "generalisation.png")
-    save(figures.returns(returns), run.figures / "returns.png")
-    for name, table in {"scores": scores, "values": values, "evaluations": evaluations}.items():
-        write_table(path / f"{name}.csv", table)
-    report = _report(experiment, mdp, values, evaluations, returns)
-    write_atomically(path / "report.md", report.encode())
+    drawn = {
+        "generalisation": figures.generalisation(values, evaluations, experiment.test_task),
+        "returns": figures.returns(returns),
+    }
+    tables = {"scores": scores, "values": values, "evaluations": evaluations}
+    write_results(run, tables, drawn, _report(experiment, mdp, values, evaluations, returns))
 
 
-def _values(experiment: OneStateExperiment, mdp: TabularMDP, path: Path) -> pd.DataFrame:
-    """The fitted UVFA beside the optimum over the grid: seed, w, optimal, uvfa."""
+def _values(experiment: OneStateExperiment, mdp: TabularMDP, uvfa: Path) -> pd.DataFrame:
+    """Optimal values and those of the fitted UVFA over the grid: seed, w, optimal, uvfa."""
     grid = experiment.grid
     optimal = optimal_return(mdp, torch.from_numpy(grid[:, None])).numpy()
     tables = []
     for seed in experiment.seeds:
-        agent = load(path / "runs" / "uvfa", seed)
+        agent = load(uvfa, seed)
         fitted = [float(agent.q_values(0, [w]).max()) for w in grid]
         tables.append(pd.DataFrame({"seed": seed, "w": grid, "optimal": optimal, "uvfa": fitted}))
     return pd.concat(tables, ignore_index=True)
 
 
 def _evaluations(experiment: OneStateExperiment, mdp: TabularMDP) -> pd.DataFrame:
-    """What the optimal policy of each training task is worth on w', by its exact ψ: z, value, trusted."""
+    """The exact value on w' of the optimal policy of each training task: z, value, trusted."""
     training = torch.from_numpy(task_set(TRAINING_SET))
     worth = policy_return(mdp, optimal_policy(mdp, training), torch.tensor([experiment.test_task]))
     trusted = torch.arange(len(worth)) == worth.argmax()
@@ -136,7 +131,7 @@ def _returns(experiment: OneStateExperiment, scores: pd.DataFrame) -> pd.DataFra
 
 
 def _exact_gpi_loss(mdp: TabularMDP, training: NDArray[np.float64], grid: NDArray[np.float64]) -> float:
-    """The largest loss of GPI over the exact ψ of the training tasks, over the grid."""
+    """The largest loss on the grid of GPI with the exact ψ of the training tasks."""
     w = torch.from_numpy(grid[:, None])
     psi = successor_features(mdp, optimal_policy(mdp, torch.from_numpy(training[:, None])))
     policy = gpi_policy(mdp, psi.expand(len(w), *psi.shape), w)
@@ -214,4 +209,4 @@ def _claims(
 
 
 def _claim(statement: str, measured: str, holds: bool) -> Claim:
-    return Claim("Appendix A", statement, measured, "holds" if holds else "does not hold")
+    return Claim("Appendix A", statement, measured, holds_if(holds))

@@ -1,22 +1,21 @@
-"""Reports: each claim of the paper beside what was measured."""
+"""Claims of the paper with verdicts, and Markdown tables."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import pandas as pd
 
-__all__ = ["Claim", "Verdict", "claims_section", "format_cell", "markdown_table", "verdict"]
+__all__ = ["Claim", "Interval", "Verdict", "claims_section", "format_cell", "holds_if", "markdown_table", "verdict"]
 
+Interval = tuple[float, float]
 Verdict = Literal["holds", "does not hold", "not decided"]
 
 
-@dataclass(frozen=True)
-class Claim:
-    """One sentence of the paper, and what became of it."""
+class Claim(NamedTuple):
+    """A statement of the paper, the measured result, and the verdict."""
 
     source: str
     statement: str
@@ -24,8 +23,12 @@ class Claim:
     verdict: Verdict
 
 
-def verdict(lower: tuple[float, float], upper: tuple[float, float]) -> Verdict:
-    """Whether one interval lies below another: decided only where they do not overlap."""
+def holds_if(condition: bool) -> Verdict:
+    return "holds" if condition else "does not hold"
+
+
+def verdict(lower: Interval, upper: Interval) -> Verdict:
+    """Compare two intervals: the claim holds if `lower` is below `upper`, and is not decided if they overlap."""
     if math.isnan(sum(lower) + sum(upper)):
         return "not decided"
     if lower[1] < upper[0]:
@@ -40,14 +43,14 @@ def claims_section(claims: Sequence[Claim]) -> str:
 
 
 def format_cell(cell: object) -> str:
-    """Five digits for numbers, a dash where there is none."""
+    """Format numbers with five decimals, and NaN as a dash."""
     if isinstance(cell, float):
         return "–" if math.isnan(cell) else f"{cell:.5f}"
     return str(cell)
 
 
 def markdown_table(table: pd.DataFrame) -> str:
-    """A table of texts and numbers in Markdown."""
+    """Format a table of texts and numbers as Markdown."""
     lines = ["| " + " | ".join(table.columns) + " |", "|" + "---|" * len(table.columns)]
     for row in table.itertuples(index=False):
         lines.append("| " + " | ".join(format_cell(cell) for cell in row) + " |")

@@ -1,4 +1,4 @@
-"""Sections 4.2 and 4.3, Appendices C and D end to end: zero-shot generalisation in the room."""
+"""Sections 4.2 and 4.3, Appendices C and D: zero-shot generalisation in the room."""
 
 from __future__ import annotations
 
@@ -12,16 +12,13 @@ import pandas as pd
 from rich.console import Console
 
 from usfa.decisions import PAPER_RULE
-from usfa.environments.room.scale import read_yardstick
+from usfa.environments.room.yardstick import read_yardstick
 from usfa.errors import InputError, unknown_name
-from usfa.evaluation import read_scores, write_table
-from usfa.figures import room as figures
-from usfa.figures import save
-from usfa.files import write_atomically
+from usfa.evaluation import read_scores
+from usfa.figures.room import all_figures
 from usfa.learning import Precision
-from usfa.paper.plan import Job, RunsFailed, run_jobs
-from usfa.paper.room_report import room_report, settings_of
-from usfa.paper.room_tables import summary_of
+from usfa.paper.experiment import Job, RunsFailed, run_jobs, write_results
+from usfa.paper.room_report import room_report, settings_of, summary_of
 from usfa.progress import progress_bar
 from usfa.runs.config import TrainConfig
 from usfa.runs.directory import OnExisting, RunDirectory
@@ -32,20 +29,20 @@ __all__ = ["RoomExperiment", "reproduce_room"]
 
 @dataclass(frozen=True)
 class RoomExperiment:
-    """What is trained, and for how long."""
+    """The settings of the room experiment."""
 
     preset: Literal["room-laptop", "room-paper"] = "room-laptop"
-    """The size of everything."""
+    """Preset for the size of images, networks and training."""
     variants: tuple[str, ...] = tuple(ROOM_VARIANTS)
-    """Which agents."""
+    """Agents to train."""
     seeds: tuple[int, ...] = (0, 1, 2)
-    """A run for each."""
+    """Random seeds; one run of every variant for each."""
     frames: int | None = None
-    """Training per run; by default what the preset says."""
+    """Training frames per run; by default those of the preset."""
     snapshots: int = 5
-    """How often each run is frozen and scored, besides the beginning."""
+    """Number of snapshots of each run that are scored, besides the initial one."""
     precision: Precision = "fp32"
-    """The same for all runs, which would not be comparable if each measured what is faster."""
+    """Numerical precision, the same for all runs so that they are comparable."""
 
     def __post_init__(self) -> None:
         for variant in self.variants:
@@ -59,7 +56,7 @@ class RoomExperiment:
             self.config(variant, self.seeds[0])
 
     def config(self, variant: str, seed: int) -> TrainConfig:
-        """The preset of a variant with this experiment's numbers."""
+        """The preset of a variant with this experiment's settings."""
         base = preset(self.preset + ROOM_VARIANTS[variant])
         return replace(
             base,
@@ -70,7 +67,7 @@ class RoomExperiment:
         )
 
     def jobs(self, path: Path) -> list[Job]:
-        """Every variant with every seed; a seed is finished for all before the next begins."""
+        """A job for every variant and seed, ordered by seed."""
         return [
             Job(variant, self.config(variant, seed), path / "runs" / f"{variant}-seed-{seed}")
             for seed in self.seeds
@@ -85,14 +82,14 @@ def reproduce_room(
     console: Console | None = None,
     at_once: int | None = None,
 ) -> RunDirectory:
-    """Train and score all variants with all seeds, draw every figure and write the report.
+    """Train and score all variants with all seeds, draw the figures and write the report.
 
     Args:
-        experiment: what to train.
-        path: the directory; `runs/` inside it has a run directory for each variant and seed.
+        experiment: the settings.
+        path: the directory; `runs/` in it holds a run directory for each variant and seed.
         existing: what to do if it already holds an experiment.
         console: where to show progress.
-        at_once: how many runs train at the same time; by default one for each core.
+        at_once: number of runs to train in parallel; by default one per core.
     """
     jobs = experiment.jobs(path)
     if at_once is None:
@@ -103,7 +100,7 @@ def reproduce_room(
         try:
             run_jobs(jobs, at_once, console)
         except RunsFailed:
-            _write_results(experiment, run, jobs, console)  # of all others
+            _write_results(experiment, run, jobs, console)  # of the runs that are finished
             raise
         _write_results(experiment, run, jobs, console)
     return run
@@ -114,25 +111,22 @@ def _write_results(experiment: RoomExperiment, run: RunDirectory, jobs: list[Job
     if not finished:
         return
     with progress_bar("figures and report", 1, "steps", console) as bar:
-        _write_tables(experiment, run, finished)
+        yardstick = read_yardstick()
+        scores = pd.concat([read_scores(RunDirectory(job.path).scores) for job in finished], ignore_index=True)
+        training = pd.concat([_behaviour(job) for job in finished], ignore_index=True)
+        summary = summary_of(scores, yardstick)
+        settings = settings_of({name: experiment.config(name, experiment.seeds[0]) for name in experiment.variants})
+        write_results(
+            run,
+            {"scores": scores, "training": training, "summary": summary},
+            all_figures(training, summary[summary.rule == PAPER_RULE], yardstick),
+            room_report(scores, training, summary, yardstick, settings),
+        )
         bar.update(1)
 
 
-def _write_tables(experiment: RoomExperiment, run: RunDirectory, jobs: list[Job]) -> None:
-    yardstick = read_yardstick()
-    scores = pd.concat([read_scores(RunDirectory(job.path).scores) for job in jobs], ignore_index=True)
-    training = pd.concat([_behaviour(job) for job in jobs], ignore_index=True)
-    summary = summary_of(scores, yardstick)
-    for name, table in {"scores": scores, "training": training, "summary": summary}.items():
-        write_table(run.path / f"{name}.csv", table)
-    for name, figure in figures.all_figures(training, summary[summary.rule == PAPER_RULE], yardstick).items():
-        save(figure, run.figures / f"{name}.png")
-    settings = settings_of({name: experiment.config(name, experiment.seeds[0]) for name in experiment.variants})
-    write_atomically(run.path / "report.md", room_report(scores, training, summary, yardstick, settings).encode())
-
-
 def _behaviour(job: Job) -> pd.DataFrame:
-    """What the ε-greedy agent earned while it learned: agent, seed, task, frames, score."""
+    """ε-greedy returns during training: agent, seed, task, frames, score."""
     rows: Iterable[tuple[str, int, str, float, float]] = (
         (job.name, job.config.seeds[0], task, line["frames"], score)
         for line in RunDirectory(job.path).read_metrics()

@@ -1,4 +1,4 @@
-"""The claims of Section 4.3 and Appendices C and D, each with what was measured and a verdict."""
+"""The claims of Section 4.3 and Appendices C and D, each with the measured result and a verdict."""
 
 from __future__ import annotations
 
@@ -9,30 +9,28 @@ import numpy as np
 import pandas as pd
 
 from usfa.decisions import DEFAULT_RULE, PAPER_RULE, SINGLE
+from usfa.environments.room.yardstick import measured
 from usfa.evaluation import bootstrap_interval
-from usfa.figures.room import BASELINES, BROAD, LARGE, USFA, last_snapshot
-from usfa.figures.style import method
-from usfa.paper.report import Claim, Verdict, verdict
-from usfa.paper.room_tables import UVFAS, gains
+from usfa.figures.room import BASELINES, BROAD, LARGE, USFA
+from usfa.figures.style import UVFAS, Key, last_snapshot, method, rows_of
+from usfa.paper.report import Claim, Interval, Verdict, verdict
 
-__all__ = ["aside", "room_claims"]
-
-Key = tuple[str, str]
+__all__ = ["aside", "gains", "room_claims"]
 
 ARCHITECTURES: tuple[Key, ...] = (*USFA, *UVFAS)
-"""What the paper's Figure 5 compares."""
+"""Methods that the paper's Figure 5 compares."""
 OWN, TRAIN, BOTH = USFA
 TEST_SETS = ("room-easy", "room-hard")
 ALMOST = 0.9
-"""Almost matching: at least this share of the other score."""
+"""Share of another score that counts as almost matching it."""
 STRAIGHTFORWARD = 0.75
-"""Straightforward generalisation: at least this share of the score on the training tasks."""
+"""Share of the score on the training tasks that counts as straightforward generalisation."""
 CHANCE = 0.05
-"""Counts of tasks decide what would come about by chance less often than this."""
+"""Significance level of the sign tests."""
 
 
 def room_claims(scores: pd.DataFrame, yardstick: pd.DataFrame) -> list[Claim]:
-    """Every claim of Section 4.3 and Appendices C and D about results, with what was measured, by Eq. 3."""
+    """Every claim about results in Section 4.3 and Appendices C and D, measured with Eq. 3."""
     final, single = (_finals(scores[scores.rule == rule], yardstick) for rule in (PAPER_RULE, SINGLE))
     return [
         *_generalisation_claims(final),
@@ -48,7 +46,7 @@ def room_claims(scores: pd.DataFrame, yardstick: pd.DataFrame) -> list[Claim]:
 
 
 def _generalisation_claims(final: pd.DataFrame) -> list[Claim]:
-    """Better than random as a whole; the tasks on which each is better are counted beside it."""
+    """Better than random on all tasks together; the number of tasks with a better score is given as well."""
     about = {
         "all architectures generalise quite well to the test tasks, without any learning": _on(final, *TEST_SETS),
         "even to test tasks with negative rewards, never experienced in training (hard tasks)": final[final.negative],
@@ -65,10 +63,10 @@ def _generalisation_claims(final: pd.DataFrame) -> list[Claim]:
 
 
 def _generalisation(final: pd.DataFrame, key: Key) -> str:
-    mine = _of(final, key)
+    mine = rows_of(final, key)
     better = [_above(task.set_index("seed").gained) == "holds" for _, task in mine.groupby("task")]
     count = f" ({sum(better)} of {len(better)} tasks)" if mine.seed.nunique() > 1 else ""
-    return f"{method(*key).label} {_shown(_normalised(final, key))}{count}"
+    return f"{method(*key).label} {_score(final, key)}{count}"
 
 
 def _easy_claim(final: pd.DataFrame) -> Claim:
@@ -86,14 +84,14 @@ def _easy_claim(final: pd.DataFrame) -> Claim:
 
 
 def _architecture_claims(final: pd.DataFrame) -> list[Claim]:
-    uvfas = [_normalised(final, key) for key in UVFAS]
+    uvfa, off_policy = UVFAS
     return [
         Claim(
             "Section 4.3",
             f"USFAs perform considerably better than the unstructured UVFAs, {_candidates(key)}",
-            f"hard tasks: USFA {_shown(_normalised(final, key))}; UVFA {_shown(uvfas[0])}, "
-            f"off-policy {_shown(uvfas[1])} (asked: better than both)",
-            _all_of(_below(uvfa, _normalised(final, key)) for uvfa in uvfas),
+            f"hard tasks: USFA {_score(final, key)}; UVFA {_score(final, uvfa)}, "
+            f"off-policy {_score(final, off_policy)} (asked: better than both)",
+            _all_of(_below(_normalised(final, other), _normalised(final, key)) for other in UVFAS),
         )
         for key in USFA
     ]
@@ -103,15 +101,16 @@ def _candidates(key: Key) -> str:
     return method(*key).label.rpartition(", ")[2]
 
 
+def _better(final: pd.DataFrame, source: str, statement: str, names: Sequence[str], better: Key, worse: Key) -> Claim:
+    """The claim that one method is better than another on the hard tasks."""
+    measured = f"hard tasks: {names[0]} {_score(final, better)}; {names[1]} {_score(final, worse)}"
+    return Claim(source, statement, measured, _below(_normalised(final, worse), _normalised(final, better)))
+
+
 def _candidate_claims(final: pd.DataFrame) -> list[Claim]:
-    own = _normalised(final, OWN)
+    statement = "there is a clear advantage in including M in C: "
     return [
-        Claim(
-            "Section 4.3",
-            f"there is a clear advantage in including M in C: {_candidates(key)}",
-            f"hard tasks: {_candidates(key)} {_shown(_normalised(final, key))}; {_candidates(OWN)} {_shown(own)}",
-            _below(own, _normalised(final, key)),
-        )
+        _better(final, "Section 4.3", statement + _candidates(key), (_candidates(key), _candidates(OWN)), key, OWN)
         for key in (TRAIN, BOTH)
     ]
 
@@ -141,14 +140,14 @@ def _combination_claims(final: pd.DataFrame) -> list[Claim]:
 
 
 def _differences(final: pd.DataFrame, first: Key, second: Key) -> dict[str, pd.Series]:
-    """For each task the return of the first minus that of the second, run by run."""
-    tables = [_of(final, key).pivot(index="seed", columns="task", values="score") for key in (first, second)]
+    """For each task, the return of the first minus that of the second, paired by run."""
+    tables = [rows_of(final, key).pivot(index="seed", columns="task", values="score") for key in (first, second)]
     difference = (tables[0] - tables[1]).dropna(axis=1, how="all").dropna()
     return {task: difference[task] for task in difference}
 
 
 def _sometimes(statement: str, word: str, differences: Mapping[str, pd.Series]) -> Claim:
-    """Holds if on more tasks than chance would give almost all runs have a difference above 0: a sign test of each."""
+    """A sign test per task: the claim holds if more tasks than expected by chance have a difference above 0."""
     runs = min((len(runs) for runs in differences.values()), default=0)
     if runs < 2:
         return Claim("Section 4.3", statement, "fewer than two runs with both", "not decided")
@@ -174,103 +173,94 @@ def _listed(tasks: Sequence[str]) -> str:
 
 
 def _tail(count: int, total: int, chance: float) -> float:
-    """How probable `count` or more of `total` are, each with the same chance."""
+    """The binomial probability of `count` or more successes in `total` trials."""
     return sum(math.comb(total, k) * chance**k * (1 - chance) ** (total - k) for k in range(count, total + 1))
 
 
 def _coverage_claims(final: pd.DataFrame) -> list[Claim]:
-    narrow, broad, gpi = (_normalised(final, key) for key in (OWN, BROAD[0], BROAD[1]))
-    gap = (broad - ALMOST * gpi).dropna()
+    statement = "with σ = 0.5 the generalisation of the structured UVFA (C = {w′}) improves considerably"
+    broad, gpi = (_normalised(final, key) for key in BROAD[:2])
     return [
-        Claim(
-            "Section 4.3",
-            "with σ = 0.5 the generalisation of the structured UVFA (C = {w′}) improves considerably",
-            f"hard tasks: σ = 0.5 {_shown(broad)}; σ = 0.1 {_shown(narrow)}",
-            _below(narrow, broad),
-        ),
+        _better(final, "Section 4.3", statement, ("σ = 0.5", "σ = 0.1"), BROAD[0], OWN),
         Claim(
             "Section 4.3",
             "… almost matching that of GPI",
             f"hard tasks, σ = 0.5: C = {{w′}} {_shown(broad)}; C = M {_shown(gpi)}; with σ = 0.1, C = M "
-            f"{_shown(_normalised(final, TRAIN))} (asked: above random, and {ALMOST:.0%} of C = M at σ = 0.5)",
-            _all_of([_above(broad), _above(gap)]),
+            f"{_score(final, TRAIN)} (asked: above random, and {ALMOST:.0%} of C = M at σ = 0.5)",
+            _all_of([_above(broad), _above((broad - ALMOST * gpi).dropna())]),
         ),
     ]
 
 
 def _reliability_claim(final: pd.DataFrame, single: pd.DataFrame) -> Claim:
-    """Reliable means not below the best policy of M, followed alone, which needs no new behaviour."""
+    """Reliable means not below the best single policy of M, which needs no new behaviour."""
     difference = _paired(final, single, TRAIN)
     tasks = [_paired(final[final.task == task], single[single.task == task], TRAIN) for task in final.task.unique()]
     below = sum(_above(-runs) == "holds" for runs in tasks)
-    beside = f"best single policy of M {_shown(_normalised(single, TRAIN))}, difference {_shown(difference)}, "
+    beside = f"best single policy of M {_score(single, TRAIN)}, difference {_shown(difference)}, "
     beside += f"below it on {below} of {len(tasks)} tasks" if len(difference) > 1 else "too few runs to compare"
     return Claim(
         "Section 4.3",
         "with limited coverage of the policy space (σ = 0.1), GPI over M provides a reliable generalisation",
-        f"hard tasks: C = M {_shown(_normalised(final, TRAIN))}; {beside} (asked: not below it)",
+        f"hard tasks: C = M {_score(final, TRAIN)}; {beside} (asked: not below it)",
         _above(difference),
     )
 
 
 def _paired(final: pd.DataFrame, other: pd.DataFrame, key: Key) -> pd.Series:
-    """The difference of two normalised scores, run by run."""
+    """The difference of two normalised scores, paired by run."""
     return (_normalised(final, key) - _normalised(other, key)).dropna()
 
 
 def _regimes_claim(final: pd.DataFrame) -> Claim:
-    keys = {"σ = 0.1": TRAIN, "σ = 0.5": BROAD[1]}
-    runs = {
-        (name, key): _normalised(_on(final, task_set), key)
-        for name, task_set in (("training tasks", "room-train"), ("hard tasks", "room-hard"))
-        for key in keys.values()
-    }
-    shown = "; ".join(
-        f"{label}: " + ", ".join(f"{name} {_shown(mine)}" for (name, other), mine in runs.items() if other == key)
-        for label, key in keys.items()
-    )
+    shown, verdicts = [], []
+    for label, key in (("σ = 0.1", TRAIN), ("σ = 0.5", BROAD[1])):
+        train, hard = (_normalised(_on(final, name), key) for name in ("room-train", "room-hard"))
+        shown.append(f"{label}: training tasks {_shown(train)}, hard tasks {_shown(hard)}")
+        verdicts += [_above(train), _above(hard)]
     return Claim(
         "Appendix C.2",
         "the algorithm can successfully learn and operate in both regimes, σ = 0.1 and σ = 0.5",
-        f"C = M, {shown} (asked: all above random)",
-        _all_of(_above(mine) for mine in runs.values()),
+        f"C = M, {'; '.join(shown)} (asked: all above random)",
+        _all_of(verdicts),
     )
 
 
 def _training_set_claims(final: pd.DataFrame) -> list[Claim]:
+    statement = "trained on eight tasks, also with negative rewards, USFA generalises better, "
     return [
-        Claim(
-            "Appendix D.3",
-            f"trained on eight tasks, also with negative rewards, USFA generalises better, {_candidates(large)}",
-            f"hard tasks: eight {_shown(_normalised(final, large))}; four {_shown(_normalised(final, small))}",
-            _below(_normalised(final, small), _normalised(final, large)),
-        )
+        _better(final, "Appendix D.3", statement + _candidates(large), ("eight", "four"), large, small)
         for small, large in zip(USFA, LARGE, strict=True)
     ]
 
 
 def aside(scores: pd.DataFrame, yardstick: pd.DataFrame) -> str:
-    """Comparisons that the paper's figures invite, but about which it claims nothing."""
+    """Further comparisons from the paper's figures, about which the paper makes no claim."""
     hard, single, cautious = (
         _on(_finals(scores[scores.rule == rule], yardstick), "room-hard") for rule in (PAPER_RULE, SINGLE, DEFAULT_RULE)
     )
-    on_policy, off_policy = (_shown(_normalised(hard, key)) for key in UVFAS)
+    on_policy, off_policy = (_score(hard, key) for key in UVFAS)
     return (
         f"Beside the claims, on the hard tasks: a UVFA trained on-policy {on_policy}, off-policy {off_policy}; "
-        f"SF&GPI, which learns the policies of M only, {_shown(_normalised(hard, BASELINES[0]))}, USFA with C = M "
-        f"{_shown(_normalised(hard, TRAIN))}. By the cautious rule USFA with C = M has "
-        f"{_shown(_normalised(cautious, TRAIN))} and with C = M ∪ {{w′}} {_shown(_normalised(cautious, BOTH))}; the "
-        f"best single policy of M in hindsight {_shown(_normalised(single, TRAIN))}."
+        f"SF&GPI, which learns the policies of M only, {_score(hard, BASELINES[0])}, USFA with C = M "
+        f"{_score(hard, TRAIN)}. By the cautious rule USFA with C = M has {_score(cautious, TRAIN)} and with "
+        f"C = M ∪ {{w′}} {_score(cautious, BOTH)}; the best single policy of M in hindsight {_score(single, TRAIN)}."
     )
 
 
-# --- numbers for claims: a series is a number for each run, indexed by its seed ---
+# --- numbers for claims: a series holds one number per run, indexed by seed ---
+
+
+def gains(scores: pd.DataFrame, yardstick: pd.DataFrame) -> pd.DataFrame:
+    """Scores with their gain over the random policy, the gain that the oracle has, and the normalised score."""
+    table = measured(scores, yardstick)
+    return table.assign(gained=table.score - table.random, possible=table.oracle - table.random)
 
 
 def _finals(scores: pd.DataFrame, yardstick: pd.DataFrame) -> pd.DataFrame:
-    """The last snapshot of every method, with what was gained, what the oracle gains, and which rewards are negative.
+    """The last snapshot of every method, with gains and with a mark on hard tasks that have negative rewards.
 
-    Easy tasks are not counted among the latter: their negative rewards are a tenth of the others, and can be ignored.
+    Easy tasks are not marked: their negative rewards are a tenth of the others, and an agent can ignore them.
     """
     final = gains(last_snapshot(scores), yardstick)
     return final.assign(negative=final.task.str.contains("-", regex=False) & (final.task_set == "room-hard"))
@@ -280,17 +270,13 @@ def _on(final: pd.DataFrame, *task_sets: str) -> pd.DataFrame:
     return final[final.task_set.isin(task_sets)]
 
 
-def _of(final: pd.DataFrame, key: Key) -> pd.DataFrame:
-    return final[(final.agent == key[0]) & (final.candidates == key[1])]
-
-
 def _normalised(final: pd.DataFrame, key: Key) -> pd.Series:
-    sums = _of(final, key).groupby("seed")[["gained", "possible"]].sum()
+    sums = rows_of(final, key).groupby("seed")[["gained", "possible"]].sum()
     return sums.gained / sums.possible
 
 
-def _interval(runs: pd.Series) -> tuple[float, float]:
-    """95 % bootstrap interval of the mean; NaN for one run, or none."""
+def _interval(runs: pd.Series) -> Interval:
+    """95 % bootstrap interval of the mean; NaN for fewer than two runs."""
     if len(runs) < 2:
         return math.nan, math.nan
     return bootstrap_interval(runs.to_numpy(dtype=np.float64)[:, None], np.random.default_rng(0))
@@ -303,8 +289,13 @@ def _shown(runs: pd.Series) -> str:
     return f"{runs.mean():.2f} " + (f"[{low:.2f}, {high:.2f}]" if len(runs) > 1 else "(one run)")
 
 
-def _above(runs: pd.Series, level: float = 0.0) -> Verdict:
-    return verdict((level, level), _interval(runs))
+def _score(final: pd.DataFrame, key: Key) -> str:
+    return _shown(_normalised(final, key))
+
+
+def _above(runs: pd.Series) -> Verdict:
+    """Whether the mean is above 0."""
+    return verdict((0.0, 0.0), _interval(runs))
 
 
 def _below(lower: pd.Series, upper: pd.Series) -> Verdict:
@@ -312,7 +303,7 @@ def _below(lower: pd.Series, upper: pd.Series) -> Verdict:
 
 
 def _all_of(verdicts: Iterable[Verdict]) -> Verdict:
-    """One that does not hold refutes all; one that is not decided leaves all open."""
+    """The conjunction: it fails if one fails, and is open if one is open or there is none."""
     found = set(verdicts)
     if "does not hold" in found:
         return "does not hold"

@@ -1,4 +1,4 @@
-"""The report on the room: Sections 4.2 and 4.3, Appendices C and D, claim by claim."""
+"""Tables of the room's scores, and the report with the claims of Section 4.3 and Appendices C and D."""
 
 from __future__ import annotations
 
@@ -7,13 +7,125 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from usfa.figures.room import SETS
+from usfa.evaluation import summarise
+from usfa.figures.room import AGENTS, BASELINES, BROAD, LARGE, SETS, USFA
+from usfa.figures.style import UVFAS, last_snapshot, method, rows_of
 from usfa.paper.report import claims_section, markdown_table
-from usfa.paper.room_claims import aside, room_claims
-from usfa.paper.room_tables import behaviour_table, final_table, task_table
+from usfa.paper.room_claims import aside, gains, room_claims
 from usfa.runs.config import TrainConfig
 
-__all__ = ["room_report", "settings_of"]
+__all__ = [
+    "ROOM_TITLE",
+    "behaviour_table",
+    "final_table",
+    "has_rows_for",
+    "room_report",
+    "settings_of",
+    "summary_of",
+    "task_table",
+]
+
+ROWS = (*USFA, *BROAD, *LARGE, *BASELINES)
+ROOM_TITLE = "The room: normalised score (0 random, 1 oracle), 95 % interval"
+"""Title of :func:`final_table` on the terminal."""
+
+
+# --- tables ---
+
+
+def summary_of(scores: pd.DataFrame, yardstick: pd.DataFrame) -> pd.DataFrame:
+    """Summarise scores over runs, for each task and for each whole set (task "all"), as returns and normalised.
+
+    The normalised score of a set is Σ(score − random) / Σ(oracle − random) over its tasks, so that a task with little
+    to gain cannot dominate the others; the return of a set is the mean over its tasks.
+
+    Args:
+        scores: the table of scores.
+        yardstick: set, task, policy, mean.
+    """
+    groups = ["agent", "candidates", "rule", "task_set", "task", "snapshot"]
+    each = gains(scores, yardstick)
+    table = pd.concat([each.rename(columns={"score": "return"}), _whole_sets(each)], ignore_index=True)
+    measures = [summarise(table, groups, name).assign(measure=name) for name in ("normalised", "return")]
+    frames = scores.groupby(["agent", "candidates", "snapshot"], as_index=False).frames.mean()
+    summary = pd.concat(measures, ignore_index=True).merge(frames, on=["agent", "candidates", "snapshot"])
+    first = ["measure", *groups, "frames"]
+    return summary[[*first, *(name for name in summary if name not in first)]]
+
+
+def _whole_sets(scores: pd.DataFrame) -> pd.DataFrame:
+    groups = scores.groupby(["agent", "candidates", "rule", "task_set", "snapshot", "seed"], sort=False)
+    sums = groups[["gained", "possible"]].sum()
+    whole = pd.DataFrame({"return": groups.score.mean(), "normalised": sums.gained / sums.possible})
+    return whole.reset_index().assign(task="all")
+
+
+def final_table(summary: pd.DataFrame, measure: str = "normalised") -> pd.DataFrame:
+    """Scores of each method and rule (rows) on each set (columns) at the last snapshot, with 95 % intervals."""
+    mine = last_snapshot(summary[(summary.measure == measure) & (summary.task == "all")])
+    return _table_of(mine, "task_set", SETS, 2 if measure == "normalised" else 1)
+
+
+def has_rows_for(scores: pd.DataFrame) -> bool:
+    """Whether :func:`final_table` has a row for each of these scores, and they can be normalised."""
+    keys = set(zip(scores.agent, scores.candidates, strict=True))
+    return keys <= set(ROWS) and set(scores.task_set) <= set(SETS)
+
+
+def _table_of(final: pd.DataFrame, column: str, names: Mapping[str, str], digits: int) -> pd.DataFrame:
+    rows = []
+    for key in ROWS:
+        for rule, group in rows_of(final, key).groupby("rule", sort=False):
+            mine = group.set_index(column)
+            cells = {title: _cell(mine, name, digits) for name, title in names.items()}
+            label = {"method": method(*key).label, "rule": "–" if key in UVFAS else rule}  # UVFAs have one policy
+            rows.append({**label, **cells, "runs": str(mine.runs.iloc[0])})
+    return pd.DataFrame(rows, columns=["method", "rule", *names.values(), "runs"])
+
+
+def _cell(table: pd.DataFrame, name: str, digits: int) -> str:
+    if name not in table.index:
+        return "–"
+    row = table.loc[name]
+    interval = f" [{row.low:.{digits}f}, {row.high:.{digits}f}]" if row.runs > 1 else ""
+    return f"{row['mean']:.{digits}f}{interval}"
+
+
+def task_table(summary: pd.DataFrame, yardstick: pd.DataFrame, task_set: str, measure: str) -> pd.DataFrame:
+    """Scores of each method (rows) on each task of a set at the last snapshot; returns include the yardstick's."""
+    each = summary[(summary.measure == measure) & (summary.task_set == task_set) & (summary.task != "all")]
+    known = yardstick[yardstick.set == task_set]
+    tasks = list(dict.fromkeys(known.task))
+    table = _table_of(last_snapshot(each), "task", {task: task for task in tasks}, 2 if measure == "normalised" else 1)
+    table = table.drop(columns="runs")
+    if measure == "return":
+        levels = [
+            {"method": name, "rule": "–", **{row.task: f"{row.mean:.1f}" for row in group.itertuples()}}
+            for name, group in known.groupby("policy")
+        ]
+        table = pd.concat([table, pd.DataFrame(levels)], ignore_index=True)
+    return table
+
+
+def behaviour_table(training: pd.DataFrame) -> pd.DataFrame:
+    """Mean ε-greedy return in the last tenth of training, with worst and best run, by agent and canonical task."""
+    late = training[training.frames >= 0.9 * training.groupby(["agent", "seed"]).frames.transform("max")]
+    runs = late.groupby(["agent", "task", "seed"]).score.mean().groupby(["agent", "task"])
+    cells = {key: _range(group) for key, group in runs}
+    tasks = ("1000", "0100", "0010", "0001")
+    rows = [
+        (look.label, *(cells.get((agent, task), "–") for task in tasks))
+        for agent, look in AGENTS.items()
+        if agent in set(late.agent)
+    ]
+    return pd.DataFrame(rows, columns=["agent", *tasks])
+
+
+def _range(runs: pd.Series) -> str:
+    return f"{runs.mean():.1f}" + (f" ({runs.min():.1f} to {runs.max():.1f})" if len(runs) > 1 else "")
+
+
+# --- the report ---
 
 
 def room_report(
@@ -23,14 +135,14 @@ def room_report(
     yardstick: pd.DataFrame,
     settings: Mapping[str, object] | str,
 ) -> str:
-    """Markdown: the tables, the claims, the figures.
+    """The report in Markdown: tables, claims and figures.
 
     Args:
-        scores: the table of scores, for snapshots at regular frame counts.
-        training: ε-greedy returns while training: agent, seed, task, frames, score.
+        scores: the table of scores, with snapshots at regular frame counts.
+        training: ε-greedy returns during training: agent, seed, task, frames, score.
         summary: from :func:`summary_of`.
         yardstick: set, task, policy, mean.
-        settings: of the experiment, a text or a value for each name.
+        settings: settings of the experiment, as text or by name.
     """
     hard = yardstick[yardstick.set == "room-hard"].pivot(index="task", columns="policy", values="mean")
     least = (hard.oracle - hard.random).idxmin()
@@ -40,14 +152,14 @@ Zero-shot scores of frozen agents after {summary.frames.max() / 1e6:.3g} million
 of one-minute episodes. Rules: gpi is Eq. 3, the paper's; cautious is our default; single is the best policy of C for
 each task in hindsight, followed alone. Figures and claims are by Eq. 3.
 
-{_settings_section(settings)}
+{settings if isinstance(settings, str) else "; ".join(f"{name}: {value}" for name, value in settings.items()) + "."}
 
 {markdown_table(final_table(summary))}
 
-Normalised scores: 0 is the random policy, 1 the oracle, which sees the true state. That of a set is
+Normalised scores: 0 is the random policy, 1 the oracle, which sees the true state. The normalised score of a set is
 Σ(score − random) / Σ(oracle − random) over its tasks: on {least} there is almost nothing to gain (random
-{hard.random[least]:.1f}, oracle {hard.oracle[least]:.1f}), and a mean of normalised scores would be a statement about
-this task alone. In brackets: 95 % percentile bootstrap of the mean, drawing whole runs.
+{hard.random[least]:.1f}, oracle {hard.oracle[least]:.1f}), and this task alone would dominate a
+mean of normalised scores. In brackets: 95 % percentile bootstrap of the mean, drawing whole runs.
 {_caveat(summary.runs)}
 
 ![Scores after training](figures/overview.png)
@@ -96,16 +208,9 @@ Bands are ±1 std over runs; the bars on the right of each panel are the 95 % in
 _RULES = """All numbers are normalised scores of several tasks as a whole. A comparison holds, or does not, where the
 95 % intervals over runs do not overlap; otherwise, and where there is only one run or none, it is not decided. "Almost"
 and "straightforward" ask for a share of another score of the same run; the interval of the difference is compared with
-0. Where the paper says "sometimes" or "can", tasks are counted on which one return is above the other in so many runs
-as chance would give in less than 5 % of cases, or in all of few: the claim holds if such tasks are more than chance
-would give (5 %, tasks taken as independent), and does not hold if there are none while the other side has more than
-chance would give."""
-
-
-def _settings_section(settings: Mapping[str, object] | str) -> str:
-    if isinstance(settings, str):
-        return settings
-    return "; ".join(f"{name}: {value}" for name, value in settings.items()) + "."
+0. Where the paper says "sometimes" or "can", each task has a sign test over runs (5 %; with few runs, all have to
+agree). The claim holds if more tasks pass than chance would give (5 %, tasks taken as independent), and does not hold
+if none passes while more tasks than chance would give pass the opposite test."""
 
 
 def _caveat(runs: pd.Series) -> str:
@@ -115,8 +220,8 @@ def _caveat(runs: pd.Series) -> str:
     if several[0] > 3:
         return f"With {several[0]} runs such intervals tend to be a little narrow."
     return (
-        f"With {several[0]} runs this is the range of the runs, and two methods that do not differ would still come "
-        f"apart in 1 of {math.comb(2 * several[0], several[0]) // 2} comparisons."
+        f"With {several[0]} runs the interval is the range of the runs, and two equal methods would still be separated "
+        f"in 1 of {math.comb(2 * several[0], several[0]) // 2} comparisons."
     )
 
 
@@ -130,7 +235,7 @@ def _tasks_sections(summary: pd.DataFrame, yardstick: pd.DataFrame) -> str:
 
 
 def settings_of(configs: Mapping[str, TrainConfig]) -> dict[str, object]:
-    """What a reader wants to know of the runs of all variants, in the paper's letters."""
+    """The main settings of all variants, by name, in the paper's letters."""
     config = next(iter(configs.values()))
     learner, evaluation = config.learner, config.evaluation
     image = config.environment_arguments.get("image_size", "default")
@@ -140,7 +245,9 @@ def settings_of(configs: Mapping[str, TrainConfig]) -> dict[str, object]:
         "environments": learner.environments,
         "trajectory length": learner.trajectory_length,
         "updates per round": learner.updates_per_round,
-        "past rounds learned again with each": f"{learner.reuse} of {learner.replay_capacity}" if learner.reuse else 0,
+        "past rounds learned again with each": f"{learner.replay_ratio} of {learner.replay_capacity}"
+        if learner.replay_ratio
+        else 0,
         "target network": f"of every {learner.target_every} updates" if learner.target_every else "none",
         "n_z": ", ".join(f"{one.learner.policies_per_step} ({name})" for name, one in configs.items()),
         "γ": learner.gamma,

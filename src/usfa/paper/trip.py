@@ -1,4 +1,4 @@
-"""Section 4.1 and Appendix B end to end: the Trip MDP."""
+"""Section 4.1 and Appendix B: the Trip MDP."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from rich.console import Console
 
@@ -15,43 +16,41 @@ from usfa.agents import AgentFile, TrainedAgent, exact_sf_gpi, save_agent
 from usfa.decisions import PAPER_RULE, Gpi
 from usfa.environments import trip_mdp
 from usfa.errors import InputError
-from usfa.evaluation import bound_table, exact_scores, read_scores, score_table, summarise, write_table
-from usfa.figures import save
+from usfa.evaluation import bound_table, exact_scores, score_table, summarise
 from usfa.figures import trip as figures
-from usfa.files import write_atomically
+from usfa.figures.style import EXACT
 from usfa.functional import TabularMDP, optimal_return
+from usfa.paper.experiment import train_in_turn, write_results
 from usfa.paper.trip_report import trip_report
 from usfa.progress import progress_bar
 from usfa.runs.config import TrainConfig
 from usfa.runs.directory import OnExisting, RunDirectory
 from usfa.runs.loading import load
 from usfa.runs.presets import TRIP_VARIANTS, preset
-from usfa.runs.training import train
 from usfa.tasks import parse_task, task_set
 
 __all__ = ["TripExperiment", "reproduce_trip"]
 
 USFA_CANDIDATES = ("task", "sample:5", "train", "train+task")
 BOUND_CANDIDATES = ("train", "task", "train+task")
-EXACT = "sf-gpi-exact"
 TRAINING_SET = "trip-train"
 TEST_SETS = ("trip-directions", "trip-diagonal", "trip-train")
 
 
 @dataclass(frozen=True)
 class TripExperiment:
-    """The numbers of Section 4.1 and Appendix B."""
+    """The settings of Section 4.1 and Appendix B."""
 
     seeds: tuple[int, ...] = tuple(range(10))
-    """A run for each."""
+    """Random seeds; one run for each."""
     episodes: int = 1000
-    """Training per run."""
+    """Training episodes per run."""
     places: int = 6
-    """N: mixed places plus one."""
+    """N: number of mixed places plus one."""
     exploration_cost: float = 0.05
-    """ε: what looking around costs."""
+    """ε: cost of exploring."""
     grid: int = 51
-    """Points per side of the heat maps."""
+    """Points per side of the maps over the task space."""
 
     def __post_init__(self) -> None:
         if self.grid < 2:
@@ -65,7 +64,7 @@ class TripExperiment:
         return {"places": self.places, "exploration_cost": self.exploration_cost}
 
     def config(self, variant: str) -> TrainConfig:
-        """The preset of a variant with this experiment's numbers."""
+        """The preset of a variant with this experiment's settings."""
         base = preset(TRIP_VARIANTS[variant])
         evaluation = base.evaluation
         if variant == "usfa":
@@ -82,9 +81,9 @@ class TripExperiment:
 def reproduce_trip(
     experiment: TripExperiment, path: Path, existing: OnExisting = "refuse", console: Console | None = None
 ) -> RunDirectory:
-    """Train all methods, score them, draw every figure and write the report.
+    """Train and score all methods, draw the figures and write the report.
 
-    `runs/` inside the directory has a run directory for each method; everything else is made from those.
+    `runs/` in the directory holds a run directory for each method; all other files are derived from those.
     """
     with RunDirectory.opened(path, experiment, existing) as run:
         if not (path / "report.md").exists():
@@ -93,33 +92,29 @@ def reproduce_trip(
 
 
 def _reproduce(experiment: TripExperiment, run: RunDirectory, console: Console | None) -> None:
-    path = run.path
-    for variant in TRIP_VARIANTS:
-        train(experiment.config(variant), path / "runs" / variant, "resume", console, name=variant)
+    runs = run.path / "runs"
     mdp = trip_mdp(experiment.places, experiment.exploration_cost)
-    _save_exact_agent(experiment, mdp, path / "runs" / EXACT)
+    learned = train_in_turn(runs, {variant: experiment.config(variant) for variant in TRIP_VARIANTS}, console)
+    _save_exact_agent(experiment, mdp, runs / EXACT[0])
     with progress_bar("figures and report", 4, "steps", console) as bar:
-        learned = [read_scores(path / "runs" / variant / "scores.csv") for variant in TRIP_VARIANTS]
-        scores = pd.concat([*learned, _exact_table(mdp, path)], ignore_index=True)
+        scores = pd.concat([learned, _exact_table(mdp, runs)], ignore_index=True)
+        gaps = scores.assign(gap=scores.optimal - scores.score)
+        summary = summarise(gaps, ["agent", "candidates", "rule", "task_set", "snapshot"], "gap")
         bar.update(1)
-        maps, bounds = _maps(experiment, mdp, path), _bounds(experiment, mdp, path)
+        maps, bounds = _maps(experiment, mdp, runs), _bounds(experiment, mdp, runs)
         bar.update(2)
-        summary = summarise(_with_gap(scores), ["agent", "candidates", "rule", "task_set", "snapshot"], "gap")
-        by_paper = scores[scores.rule == PAPER_RULE], summary[summary.rule == PAPER_RULE]
-        _draw(experiment, run, *by_paper, maps, bounds)
+        drawn = _figures(experiment, gaps[gaps.rule == PAPER_RULE], summary[summary.rule == PAPER_RULE], maps, bounds)
         bar.update(3)
-        for name, table in {"scores": scores, "summary": summary, "maps": maps, "bounds": bounds}.items():
-            write_table(path / f"{name}.csv", table)
-        report = trip_report(mdp, scores, summary, maps, bounds)
-        write_atomically(path / "report.md", report.encode())
+        tables = {"scores": scores, "summary": summary, "maps": maps, "bounds": bounds}
+        write_results(run, tables, drawn, trip_report(mdp, scores, summary, maps, bounds))
         bar.update(4)
 
 
 def _save_exact_agent(experiment: TripExperiment, mdp: TabularMDP, directory: Path) -> None:
-    """SF&GPI from the true ψ of M, as an agent that can be loaded like the others."""
+    """Save SF&GPI with the exact ψ of M as an agent that can be loaded like the others."""
     actor, tables = exact_sf_gpi(mdp, torch.from_numpy(task_set(TRAINING_SET)))
     file = AgentFile(
-        kind="sf-gpi-tables",
+        kind=f'sf-gpi-tables{{"policies": {actor.policies}}}',
         spec=actor.spec,
         environment="trip",
         environment_arguments=experiment.environment_arguments,
@@ -128,34 +123,29 @@ def _save_exact_agent(experiment: TripExperiment, mdp: TabularMDP, directory: Pa
         policies="train",
         seeds=(0,),
     )
-    save_agent(directory, file, {name: tensor[None] for name, tensor in tables.items()})
+    save_agent(directory, file, {name: tensor[None] for name, tensor in tables.state_dict().items()})
 
 
-def _exact_table(mdp: TabularMDP, path: Path) -> pd.DataFrame:
-    """The scores of SF&GPI with the true ψ: no seeds, no training."""
-    agent = load(path / "runs" / EXACT)
+def _exact_table(mdp: TabularMDP, runs: Path) -> pd.DataFrame:
+    """Scores of SF&GPI with the exact ψ, which needs neither seeds nor training."""
+    agent = load(runs / EXACT[0])
     tables = []
     for name in TEST_SETS:
         w = task_set(name)
-        labels = {"agent": EXACT, "candidates": "train", "rule": PAPER_RULE, "training_set": TRAINING_SET}
+        labels = {"agent": EXACT[0], "candidates": EXACT[1], "rule": PAPER_RULE, "training_set": TRAINING_SET}
         labels |= {"policies": "train", "task_set": name}
-        runs = {column: np.zeros(1, np.int64) for column in ("seed", "snapshot", "episodes", "frames")}
+        counts = {column: np.zeros(1, np.int64) for column in ("seed", "snapshot", "episodes", "frames")}
         optimal = optimal_return(mdp, torch.from_numpy(w)).numpy()
-        scores = _scores_of_one(agent, mdp, w, "train", np.random.default_rng(0))[None]
-        tables.append(score_table(scores, w, optimal, labels, runs))
+        scores = _scores(agent, mdp, w, EXACT[1], np.random.default_rng(0))[None]
+        tables.append(score_table(scores, w, optimal, labels, counts))
     return pd.concat(tables, ignore_index=True)
 
 
-def _scores_of_one(
+def _scores(
     agent: TrainedAgent, mdp: TabularMDP, w: NDArray[np.float64], candidates: str, rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """By Eq. 3, as in the paper."""
-    sets = agent.candidates(w, candidates, rng).map(lambda values: values[None])
-    return exact_scores(agent.actor, _stacked(agent), mdp, w, sets, Gpi())[0]
-
-
-def _with_gap(scores: pd.DataFrame) -> pd.DataFrame:
-    return scores.assign(gap=scores.optimal - scores.score)
+    """Exact returns of one agent by Eq. 3, as in the paper."""
+    return exact_scores(agent.actor, agent.network, mdp, w, agent.candidates(w, candidates, rng), Gpi())
 
 
 def _grid(experiment: TripExperiment) -> NDArray[np.float64]:
@@ -163,27 +153,23 @@ def _grid(experiment: TripExperiment) -> NDArray[np.float64]:
     return np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
 
 
-def _stacked(agent: TrainedAgent) -> dict[str, torch.Tensor]:
-    return {name: tensor[None] for name, tensor in agent.parameters.items()}
-
-
-def _maps(experiment: TripExperiment, mdp: TabularMDP, path: Path) -> pd.DataFrame:
-    """Returns of every seed over the grid: agent, candidates, seed, w1, w2, score, optimal."""
+def _maps(experiment: TripExperiment, mdp: TabularMDP, runs: Path) -> pd.DataFrame:
+    """Returns of every seed over the task space: agent, candidates, seed, w1, w2, score, optimal."""
     w = _grid(experiment)
     optimal = optimal_return(mdp, torch.from_numpy(w)).numpy()
     tables = []
-    for variant, candidates in (*figures.MAP_METHODS, ("uvfa-off-policy", "task")):
-        for seed in (0,) if variant == EXACT else experiment.seeds:
-            agent = load(path / "runs" / variant, seed)
-            score = _scores_of_one(agent, mdp, w, candidates, np.random.default_rng([seed, 2]))
-            place = {"w1": w[:, 0], "w2": w[:, 1], "score": score, "optimal": optimal}
-            tables.append(pd.DataFrame({"agent": variant, "candidates": candidates, "seed": seed, **place}))
+    for variant, candidates in (*figures.MAPS, ("uvfa-off-policy", "task")):
+        for seed in (0,) if variant == EXACT[0] else experiment.seeds:
+            agent = load(runs / variant, seed)
+            score = _scores(agent, mdp, w, candidates, np.random.default_rng([seed, 2]))
+            returns = {"w1": w[:, 0], "w2": w[:, 1], "score": score, "optimal": optimal}
+            tables.append(pd.DataFrame({"agent": variant, "candidates": candidates, "seed": seed, **returns}))
     return pd.concat(tables, ignore_index=True)
 
 
-def _bounds(experiment: TripExperiment, mdp: TabularMDP, path: Path) -> pd.DataFrame:
-    """Proposition 1 for the first seed's USFA over the grid: both terms, the bound and the true gap."""
-    agent = load(path / "runs" / "usfa", seed=experiment.seeds[0])
+def _bounds(experiment: TripExperiment, mdp: TabularMDP, runs: Path) -> pd.DataFrame:
+    """Proposition 1 for the first seed's USFA over the task space: both terms, the bound and the true gap."""
+    agent = load(runs / "usfa", seed=experiment.seeds[0])
     w = _grid(experiment)
     tables = []
     for candidates in BOUND_CANDIDATES:
@@ -193,20 +179,21 @@ def _bounds(experiment: TripExperiment, mdp: TabularMDP, path: Path) -> pd.DataF
     return pd.concat(tables, ignore_index=True)
 
 
-def _draw(
+def _figures(
     experiment: TripExperiment,
-    run: RunDirectory,
-    scores: pd.DataFrame,
+    gaps: pd.DataFrame,
     summary: pd.DataFrame,
     maps: pd.DataFrame,
     bounds: pd.DataFrame,
-) -> None:
-    final = _with_gap(scores[(scores.snapshot == experiment.episodes) | (scores.agent == EXACT)])
+) -> dict[str, Figure]:
+    final = gaps[(gaps.snapshot == experiment.episodes) | (gaps.agent == EXACT[0])]
     final = final[final.task_set == "trip-diagonal"]
     final = final.assign(w1=[parse_task(task, 2)[0] for task in final.task])
-    save(figures.overview(summary, experiment.places, experiment.exploration_cost), run.figures / "gap.png")
-    sample = maps[maps.seed.isin([experiment.seeds[0]]) | (maps.agent == EXACT)]
-    save(figures.performance_maps(sample), run.figures / "performance_maps.png")
-    save(figures.gap_maps(sample), run.figures / "gap_maps.png")
-    save(figures.diagonal(summary, final), run.figures / "diagonal.png")
-    save(figures.bound_maps(bounds, BOUND_CANDIDATES), run.figures / "bound_maps.png")
+    sample = maps[(maps.seed == experiment.seeds[0]) | (maps.agent == EXACT[0])]
+    return {
+        "gap": figures.overview(summary, experiment.places, experiment.exploration_cost),
+        "performance_maps": figures.performance_maps(sample),
+        "gap_maps": figures.gap_maps(sample),
+        "diagonal": figures.diagonal(summary, final),
+        "bound_maps": figures.bound_maps(bounds, BOUND_CANDIDATES),
+    }

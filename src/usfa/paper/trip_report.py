@@ -1,4 +1,4 @@
-"""The report on the Trip MDP: Section 4.1 and Appendix B, claim by claim."""
+"""The report on the Trip MDP, with the claims of Section 4.1 and Appendix B."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 from usfa.decisions import PAPER_RULE
 from usfa.evaluation import summarise
-from usfa.figures.style import method
+from usfa.figures.style import EXACT, UVFAS, Key, last_snapshot, method, rows_of
 from usfa.functional import (
     TabularMDP,
     gpi_policy,
@@ -19,22 +19,18 @@ from usfa.functional import (
     policy_return,
     successor_features,
 )
-from usfa.paper.report import Claim, Verdict, claims_section, markdown_table, verdict
+from usfa.paper.report import Claim, Interval, claims_section, holds_if, markdown_table, verdict
 from usfa.tasks import task_set
 
 __all__ = ["final_table", "trip_report"]
 
-
-EXACT = ("sf-gpi-exact", "train")
-PRECURSORS = (("uvfa", "task"), ("uvfa-off-policy", "task"), EXACT)
-USFAS = (("usfa", "task"), ("usfa", "sample:5"))
+OWN, DIVERSE = USFAS = (("usfa", "task"), ("usfa", "sample:5"))
+PRECURSORS: tuple[Key, ...] = (*UVFAS, EXACT)
 
 
 def final_table(summary: pd.DataFrame, task_set_name: str) -> pd.DataFrame:
-    """Method and rule × mean gap with interval at the last snapshot, best first."""
-    mine = summary[summary.task_set == task_set_name]
-    last = mine.groupby(["agent", "candidates", "rule"]).snapshot.transform("max")
-    final = mine[mine.snapshot == last].sort_values("mean")
+    """Mean gap of each method and rule at the last snapshot, with intervals, best first."""
+    final = last_snapshot(summary[summary.task_set == task_set_name]).sort_values("mean")
     rows = [
         {
             "method": method(row.agent, row.candidates).label,
@@ -60,12 +56,12 @@ def _shown_interval(row: Any, low: float, high: float) -> str:
 def trip_report(
     mdp: TabularMDP, scores: pd.DataFrame, summary: pd.DataFrame, maps: pd.DataFrame, bounds: pd.DataFrame
 ) -> str:
-    """Markdown: the tables, the claims, the figures."""
-    by_paper = summary[summary.rule == PAPER_RULE]
+    """The report in Markdown: tables, claims and figures."""
+    directions = summary[(summary.rule == PAPER_RULE) & (summary.task_set == "trip-directions")]
     claims = [
         *_exact_claims(mdp),
-        *_comparison_claims(by_paper),
-        _speed_claim(by_paper),
+        *_comparison_claims(directions),
+        _speed_claim(directions),
         *_map_claims(maps),
         *_diagonal_claims(scores[scores.rule == PAPER_RULE]),
         _bound_claim(bounds),
@@ -83,7 +79,7 @@ On the diagonal w′₁ = w′₂:
 
 {markdown_table(final_table(summary, "trip-diagonal"))}
 
-On the two training tasks themselves, where a gap of 0.05 means one needless look around:
+On the two training tasks, where a gap of 0.05 is the cost of one unnecessary exploration:
 
 {markdown_table(final_table(summary, "trip-train"))}
 
@@ -105,9 +101,9 @@ One sample run, the first seed; random(5) draws five policies anew for each poin
 
 ## Proposition 1 over the task space
 
-Both terms with the factor 2H (H = 2 steps at most, where the paper writes 1/(1-γ) and γ is 1), their sum, and the gap
-that was really there: the loss after a first free action, which is what the proposition bounds. C = M pays for
-distance, C = {{w′}} for approximation.
+Both terms with the factor 2H (H = 2 steps at most, where the paper writes 1/(1-γ) and γ is 1), their sum, and the
+true gap: the loss after a free first action, which the proposition bounds. C = M pays for distance, C = {{w′}} for
+approximation.
 
 ![Both terms of the bound](figures/bound_maps.png)
 """
@@ -124,31 +120,26 @@ def _exact_claims(mdp: TabularMDP) -> list[Claim]:
     directions = torch.stack([angles.cos(), angles.sin()], dim=-1)
     share = 100 * float(_sf_gpi_loses(mdp, psi, directions).double().mean())
     shares = _outcome_shares(mdp, directions)
-    outcomes = ", ".join(f"{100 * share:.1f} %" for share in shares)
     return [
         Claim(
             "Section 4.1",
             "Q^{π_C}(s₁,C) > Q^{π_C}(s₁,E) for all test tasks",
             f"true for {never} of {len(w)}",
-            _yes(never == len(w)),
+            holds_if(never == len(w)),
         ),
         Claim(
             "Section 4.1",
             "the GPI policy over {ψ^{π_C}, ψ^{π_F}} is suboptimal for most test tasks",
             f"suboptimal on {suboptimal} of {len(w)} tasks, and on {share:.1f} % of all directions",
-            _yes(2 * suboptimal > len(w)),
+            holds_if(2 * suboptimal > len(w)),
         ),
         Claim(
             "Appendix B",
             "each of the N+1 outcomes is optimal in some part of the w-space",
-            f"share of directions, from C to F: {outcomes}",
-            _yes(min(shares) > 0),
+            f"share of directions, from C to F: {', '.join(f'{100 * share:.1f} %' for share in shares)}",
+            holds_if(min(shares) > 0),
         ),
     ]
-
-
-def _yes(holds: bool) -> Verdict:
-    return "holds" if holds else "does not hold"
 
 
 def _sf_gpi_loses(mdp: TabularMDP, psi: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
@@ -157,22 +148,25 @@ def _sf_gpi_loses(mdp: TabularMDP, psi: torch.Tensor, w: torch.Tensor) -> torch.
 
 
 def _outcome_shares(mdp: TabularMDP, directions: torch.Tensor) -> list[float]:
-    """For each place from C to F: the share of directions in which going there is optimal."""
+    """For each place from C to F, the share of directions in which it is the optimal one."""
     policy = optimal_policy(mdp, directions)
     explore = mdp.actions - 1
     place = torch.where(policy[:, 0] == explore, policy[:, 1], policy[:, 0])
     return (torch.bincount(place, minlength=explore).double() / len(directions)).tolist()
 
 
-def _final(summary: pd.DataFrame, key: tuple[str, str], tasks: str) -> pd.Series:
-    agent, candidates = key
-    mine = summary[(summary.agent == agent) & (summary.candidates == candidates) & (summary.task_set == tasks)]
+def _last(summary: pd.DataFrame, key: Key) -> pd.Series:
+    mine = rows_of(summary, key)
     return mine.loc[mine.snapshot.idxmax()]
 
 
-def _interval(row: pd.Series) -> tuple[float, float]:
+def _mean(row: pd.Series) -> float:
+    return float(row["mean"])
+
+
+def _interval(row: pd.Series) -> Interval:
     if (row.agent, row.candidates) == EXACT:
-        return float(row["mean"]), float(row["mean"])
+        return _mean(row), _mean(row)
     return float(row.low), float(row.high)
 
 
@@ -182,21 +176,19 @@ def _shown(row: pd.Series) -> str:
 
 
 def _comparison_claims(summary: pd.DataFrame) -> list[Claim]:
-    tasks = "trip-directions"
-    rivals = {key: _final(summary, key, tasks) for key in PRECURSORS}
-    exact = rivals[EXACT]
+    rivals = {key: _last(summary, key) for key in PRECURSORS}
+    exact, best = rivals[EXACT], min(rivals.values(), key=_mean)
     claims = [
         Claim(
             "Section 4.1",
             f"a UVFA generalises slightly better than SF&GPI ({label})",
-            f"UVFA {_shown(rivals[name, 'task'])}, SF&GPI {_shown(exact)}",
-            verdict(_interval(rivals[name, "task"]), _interval(exact)),
+            f"UVFA {_shown(rivals[key])}, SF&GPI {_shown(exact)}",
+            verdict(_interval(rivals[key]), _interval(exact)),
         )
-        for name, label in (("uvfa", "on-policy"), ("uvfa-off-policy", "off-policy"))
+        for key, label in zip(UVFAS, ("on-policy", "off-policy"), strict=True)
     ]
-    best = min(rivals.values(), key=lambda row: float(row["mean"]))
     for key in USFAS:
-        usfa = _final(summary, key, tasks)
+        usfa = _last(summary, key)
         claims.append(
             Claim(
                 "Section 4.1",
@@ -210,37 +202,28 @@ def _comparison_claims(summary: pd.DataFrame) -> list[Claim]:
 
 def _speed_claim(summary: pd.DataFrame) -> Claim:
     """Quickly: below SF&GPI for good within half of the training. Near optimal: a fifth of SF&GPI's gap at the end."""
-    mine = summary[(summary.agent == "usfa") & (summary.candidates == "sample:5")]
-    mine = mine[mine.task_set == "trip-directions"].sort_values("snapshot")
-    exact = float(_final(summary, EXACT, "trip-directions")["mean"])
+    mine = rows_of(summary, DIVERSE).sort_values("snapshot")
+    exact, final = _mean(_last(summary, EXACT)), mine.iloc[-1]
     above = mine[~(mine.high < exact)].snapshot
     after = mine[mine.snapshot > (above.max() if len(above) else -1)].snapshot
-    final = mine.iloc[-1]
-    if not len(after):
-        measured = f"C = random(5): at the end {_shown(final)}, not below SF&GPI ({exact:.4f})"
-        undecided = math.isnan(float(final.high))
-        return Claim(
-            "Section 4.1",
-            "USFA quickly achieves near optimal performance",
-            measured,
-            "not decided" if undecided else "does not hold",
+    if len(after):
+        measured = (
+            f"C = random(5): below SF&GPI for good from episode {int(after.iloc[0])}, at the end {_shown(final)} "
+            "(asked: within half of the training, and a fifth of SF&GPI's gap)"
         )
-    return Claim(
-        "Section 4.1",
-        "USFA quickly achieves near optimal performance",
-        f"C = random(5): below SF&GPI for good from episode {int(after.iloc[0])}, at the end {_shown(final)} "
-        "(asked: within half of the training, and a fifth of SF&GPI's gap)",
-        _yes(int(after.iloc[0]) <= mine.snapshot.max() / 2 and float(final["mean"]) <= exact / 5),
-    )
+        found = holds_if(int(after.iloc[0]) <= mine.snapshot.max() / 2 and _mean(final) <= exact / 5)
+    else:
+        measured = f"C = random(5): at the end {_shown(final)}, not below SF&GPI ({exact:.4f})"
+        found = "not decided" if math.isnan(float(final.high)) else "does not hold"
+    return Claim("Section 4.1", "USFA quickly achieves near optimal performance", measured, found)
 
 
 def _map_claims(maps: pd.DataFrame) -> list[Claim]:
     maps = maps.assign(gap=maps.optimal - maps.score, solved=(maps.optimal - maps.score < 1e-6).astype(float))
     solved, gaps = _over_seeds(maps, "solved"), _over_seeds(maps, "gap")
-    best = max((solved[key] for key in PRECURSORS), key=lambda row: float(row["mean"]))
+    best = max((solved[key] for key in PRECURSORS), key=_mean)
     shares = ", ".join(f"{method(*key).label} {_shown(row)}" for key, row in solved.items())
-    worst = min((solved[key] for key in USFAS), key=lambda row: float(row["mean"]))
-    diverse, own = gaps["usfa", "sample:5"], gaps["usfa", "task"]
+    worst = min((solved[key] for key in USFAS), key=_mean)
     return [
         Claim(
             "Appendix B",
@@ -251,14 +234,14 @@ def _map_claims(maps: pd.DataFrame) -> list[Claim]:
         Claim(
             "Appendix B",
             "a more diverse C recovers optimal policies where the approximation has not yet generalised",
-            f"mean gap over [0,1]²: random(5) {_shown(diverse)}, {{w′}} {_shown(own)}",
-            verdict(_interval(diverse), _interval(own)),
+            f"mean gap over [0,1]²: random(5) {_shown(gaps[DIVERSE])}, {{w′}} {_shown(gaps[OWN])}",
+            verdict(_interval(gaps[DIVERSE]), _interval(gaps[OWN])),
         ),
     ]
 
 
-def _over_seeds(table: pd.DataFrame, value: str) -> dict[tuple[str, str], pd.Series]:
-    """The mean of a column per seed, summarised for each method."""
+def _over_seeds(table: pd.DataFrame, value: str) -> dict[Key, pd.Series]:
+    """Average a column within each seed, and summarise the averages of each method."""
     per_seed = table.groupby(["agent", "candidates", "seed"], sort=False)[value].mean().reset_index()
     rows = summarise(per_seed.assign(task="all"), ["agent", "candidates"], value)
     return {(row.agent, row.candidates): row for _, row in rows.iterrows()}
@@ -267,8 +250,7 @@ def _over_seeds(table: pd.DataFrame, value: str) -> dict[tuple[str, str], pd.Ser
 def _diagonal_claims(scores: pd.DataFrame) -> list[Claim]:
     """Gaps grow with ‖w′‖, so sets are compared by the share of the optimal return that is lost."""
     final = scores[(scores.snapshot == scores.snapshot.max()) | (scores.agent == EXACT[0])]
-    lost = {name: _lost_shares(final[final.task_set == name]) for name in ("trip-directions", "trip-diagonal")}
-    here, away = lost["trip-diagonal"], lost["trip-directions"]
+    here, away = (_lost_shares(final[final.task_set == name]) for name in ("trip-diagonal", "trip-directions"))
     claims = [
         Claim(
             "Appendix B",
@@ -278,8 +260,8 @@ def _diagonal_claims(scores: pd.DataFrame) -> list[Claim]:
         )
         for key in PRECURSORS
     ]
-    worst = max((here[key] for key in USFAS), key=lambda row: float(row["mean"]))
-    best = min((here[key] for key in PRECURSORS), key=lambda row: float(row["mean"]))
+    worst = max((here[key] for key in USFAS), key=_mean)
+    best = min((here[key] for key in PRECURSORS), key=_mean)
     close = Claim(
         "Appendix B",
         "their combination still recovers close to optimal performance there",
@@ -289,7 +271,7 @@ def _diagonal_claims(scores: pd.DataFrame) -> list[Claim]:
     return [*claims, close]
 
 
-def _lost_shares(scores: pd.DataFrame) -> dict[tuple[str, str], pd.Series]:
+def _lost_shares(scores: pd.DataFrame) -> dict[Key, pd.Series]:
     total = scores.groupby(["agent", "candidates", "seed"], sort=False)[["score", "optimal"]].transform("sum")
     return _over_seeds(scores.assign(lost=1 - total.score / total.optimal), "lost")
 
@@ -301,5 +283,5 @@ def _bound_claim(bounds: pd.DataFrame) -> Claim:
         "Proposition 1",
         "the bound holds (factor on both terms, see the errata)",
         f"violated at {violated} of {len(bounds)} points; as printed, at {printed}",
-        _yes(violated == 0),
+        holds_if(violated == 0),
     )

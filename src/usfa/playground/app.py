@@ -1,11 +1,13 @@
-"""The application: one page, its files, the pictures of objects, and a socket for every visitor."""
+"""The web application: the page, its files, pictures of objects, and one socket per page."""
 
 from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -22,39 +24,77 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from usfa.environments.room import OBJECTS
 from usfa.environments.room.textures import BOXES, sprite
 from usfa.errors import InputError
-from usfa.playground.director import Director
-from usfa.playground.limits import Allowance, Limits
-from usfa.playground.mailbox import Mailbox, Overflow
-from usfa.playground.protocol import Failure, Hello, decode
-from usfa.playground.repertoire import Repertoire
-from usfa.playground.security import Door, Guard
+from usfa.playground.catalogue import Catalogue
+from usfa.playground.outbox import Outbox, Overflow
+from usfa.playground.protocol import ErrorMessage, Hello, decode
+from usfa.playground.scheduler import Scheduler
+from usfa.playground.security import Access, AccessMiddleware
 from usfa.playground.session import Session
 from usfa.version import __version__
 
-__all__ = ["make_app"]
+__all__ = ["Limits", "make_app"]
 
 STATIC = Path(str(resources.files("usfa.playground") / "static"))
-_FULL, _TOO_MUCH = 1013, 1008  # codes of RFC 6455 and its registry: try again later, policy violation
+_TRY_AGAIN_LATER, _POLICY_VIOLATION = 1013, 1008  # close codes of RFC 6455 and its registry
 
 
-def make_app(repertoire: Repertoire, door: Door | None = None, limits: Limits | None = None) -> Starlette:
-    """The playground as an ASGI application; its director runs while the application does."""
-    director = Director(repertoire)
+@dataclass(frozen=True)
+class Limits:
+    """Limits on the use of a playground; messages also have a maximum size, see the protocol."""
+
+    sessions: int = 16
+    """Pages connected at the same time."""
+    messages_per_second: float = 60.0
+    """Sustained rate per page."""
+    burst: int = 120
+    """Messages per page that may arrive at once."""
+    idle_seconds: float = 150.0
+    """Close a connection without messages for this time; an open page sends one every few seconds."""
+
+    def __post_init__(self) -> None:
+        for name in ("sessions", "messages_per_second", "burst", "idle_seconds"):
+            if not getattr(self, name) > 0:
+                raise InputError(f"The limit {name} is {getattr(self, name)}; expected a number above 0.")
+
+
+class TokenBucket:
+    """Rate limit: a bucket that fills with time, from which every message takes one token."""
+
+    def __init__(self, per_second: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._per_second, self._burst, self._clock = per_second, burst, clock
+        self._tokens, self._filled_at = float(burst), clock()
+
+    def take(self) -> bool:
+        """Take a token; False if there is none."""
+        now = self._clock()
+        self._tokens = min(self._burst, self._tokens + (now - self._filled_at) * self._per_second)
+        self._filled_at = now
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True
+
+
+def make_app(catalogue: Catalogue, access: Access | None = None, limits: Limits | None = None) -> Starlette:
+    """The playground as an ASGI application; its scheduler runs during the application's lifespan."""
+    scheduler = Scheduler(catalogue)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        director.start()
+        scheduler.start()
         yield
-        director.stop()
+        scheduler.stop()
 
-    sockets = _Sockets(director, repertoire, limits or Limits())
+    sockets = _Sockets(scheduler, catalogue, limits or Limits())
     routes = [
         Route("/", _page),
         Route("/objects/{name}.png", _object_picture),
         WebSocketRoute("/socket", sockets.serve),
         Mount("/", StaticFiles(directory=STATIC)),
     ]
-    return Starlette(routes=routes, middleware=[Middleware(Guard, door=door or Door())], lifespan=lifespan)
+    return Starlette(
+        routes=routes, middleware=[Middleware(AccessMiddleware, access=access or Access())], lifespan=lifespan
+    )
 
 
 async def _page(_: Request) -> Response:
@@ -80,66 +120,65 @@ def _sprite_png(name: str) -> bytes:
 
 
 class _Sockets:
-    """The visitors that are here, and how one of them is served."""
+    """Connects every page's socket to a session."""
 
-    def __init__(self, director: Director, repertoire: Repertoire, limits: Limits) -> None:
-        self._director, self._repertoire, self._limits = director, repertoire, limits
-        self._visitors = 0
+    def __init__(self, scheduler: Scheduler, catalogue: Catalogue, limits: Limits) -> None:
+        self._scheduler, self._catalogue, self._limits = scheduler, catalogue, limits
+        self._count = 0
 
     async def serve(self, socket: WebSocket) -> None:
         await socket.accept()
-        if self._visitors >= self._limits.sessions:
-            await socket.close(_FULL, f"All {self._limits.sessions} places are taken; try again later.")
+        if self._count >= self._limits.sessions:
+            await socket.close(_TRY_AGAIN_LATER, f"All {self._limits.sessions} sessions are in use; try again later.")
             return
-        self._visitors += 1
-        mailbox = Mailbox(asyncio.get_running_loop())
-        session = self._director.welcome(mailbox)
-        mailbox.note(Hello(__version__, self._repertoire.cards()))
-        writer = asyncio.create_task(_write(socket, mailbox))
+        self._count += 1
+        outbox = Outbox(asyncio.get_running_loop())
+        session = self._scheduler.connect(outbox)
+        outbox.send(Hello(__version__, self._catalogue.agent_infos()))
+        writer = asyncio.create_task(_write(socket, outbox))
         try:
             await self._read(socket, session)
         finally:
-            self._visitors -= 1
-            self._director.goodbye(session)
+            self._count -= 1
+            self._scheduler.disconnect(session)
             writer.cancel()
             await asyncio.gather(writer, return_exceptions=True)
 
     async def _read(self, socket: WebSocket, session: Session) -> None:
-        """Until the visitor leaves, or has said nothing for too long."""
-        allowance = Allowance(self._limits.messages_per_second, self._limits.burst)
+        """Handle messages until the page disconnects or stays idle for too long."""
+        bucket = TokenBucket(self._limits.messages_per_second, self._limits.burst)
         warned = False
         while True:
             try:
                 received = await asyncio.wait_for(socket.receive(), self._limits.idle_seconds)
             except TimeoutError:
-                await socket.close(_TOO_MUCH, "Nothing was heard for a long time.")
+                await socket.close(_POLICY_VIOLATION, "The connection was idle for too long.")
                 return
             if received["type"] == "websocket.disconnect":
                 return
-            if not allowance.take():  # not even looked at
-                if not warned:
-                    session.mailbox.note(Failure("Too many messages; some were not read."))
+            if bucket.take():
+                warned = False
+                self._handle(session, received.get("text") or received.get("bytes") or b"")
+            elif not warned:  # dropped without parsing
+                session.outbox.send(ErrorMessage("Too many messages; some were ignored."))
                 warned = True
-                continue
-            warned = False
-            self._hear(session, received.get("text") or received.get("bytes") or b"")
 
-    def _hear(self, session: Session, raw: str | bytes) -> None:
+    def _handle(self, session: Session, raw: str | bytes) -> None:
         try:
-            self._director.tell(session, decode(raw))
+            self._scheduler.handle(session, decode(raw))
         except InputError as error:
-            session.mailbox.note(Failure(str(error)))
+            session.outbox.send(ErrorMessage(str(error)))
 
 
-async def _write(socket: WebSocket, mailbox: Mailbox) -> None:
+async def _write(socket: WebSocket, outbox: Outbox) -> None:
     try:
         while True:
-            mail = await mailbox.next()
-            if isinstance(mail, str):
-                await socket.send_text(mail)
+            message = await outbox.next()
+            if isinstance(message, str):
+                await socket.send_text(message)
             else:
-                await socket.send_bytes(mail)
+                await socket.send_bytes(message)
     except Overflow:
-        await socket.close(_TOO_MUCH, "Too many answers were not read.")
+        await socket.close(_POLICY_VIOLATION, "Too many replies were not read.")
     except (WebSocketDisconnect, RuntimeError):
-        return  # the visitor has left; the reader notices
+        return  # the page has disconnected, which ends _read

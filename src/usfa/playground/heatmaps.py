@@ -1,4 +1,4 @@
-"""Maps over a plane of task space: two features vary, the others stay. Made step by step, to be watched."""
+"""Heat maps over a plane of task space: two entries of w vary, the others are fixed."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ from usfa.decisions import CandidateSet, Rule, parse_rule
 from usfa.environments import EnvironmentSource
 from usfa.evaluation import EpisodeBatch, acting, bound_table, environments_of, exact_mdp, exact_scores, repeated
 from usfa.functional import TabularMDP, optimal_return
-from usfa.playground.protocol import Candidates, ShownHeatmap
+from usfa.playground.protocol import Candidates, Heatmap
+from usfa.playground.views import EnvironmentView
 
-__all__ = ["HeatmapRequest", "Partial", "heatmap"]
+__all__ = ["HeatmapRequest", "PartialHeatmap", "heatmap", "quantities"]
 
-EPISODES = 2  # of every task, from the same seeds
-LONGEST = 1000  # steps of an episode that count
-_AT_ONCE = {"room": 1024, "room-doom": 2}  # environments side by side; others 32
+_EPISODES = 2  # per task, from the same seeds
+_MAX_STEPS = 1000  # per episode
+_BATCH_SIZES = {"room": 1024, "room-doom": 2}  # environments at once; others 32
 _BOUND_COLUMNS = {"distance-term": "distance", "approximation-term": "approximation", "bound": "total"}
 
 
 @dataclass(frozen=True)
 class HeatmapRequest:
-    """What to map."""
+    """A heat map to compute."""
 
-    agent: str  # for usfa.load
-    environment: str | None  # in place of where the agent was trained
+    agent: str  # argument of usfa.load
+    environment: str | None  # instead of where the agent was trained
     trust: bool  # whether the agent's file may name modules to import
     player: int
     quantity: str
@@ -50,39 +51,52 @@ class HeatmapRequest:
 
     @property
     def tasks(self) -> NDArray[np.float64]:
-        """[resolution², D]: along x first."""
+        """Tasks of all cells, [resolution², D], along x first."""
         y, x = np.meshgrid(self.ticks, self.ticks, indexing="ij")
         tasks = np.tile(np.array(self.w), (x.size, 1))
         tasks[:, self.x], tasks[:, self.y] = x.ravel(), y.ravel()
         return tasks
 
-    def shown(self, partial: Partial) -> ShownHeatmap:
-        return self._shown(partial.values.round(4).tolist(), partial.progress, "")
+    def message(self, partial: PartialHeatmap, message: str = "") -> Heatmap:
+        ticks, values = self.ticks.round(4).tolist(), partial.values.round(4).tolist()  # NaN becomes null in JSON
+        w, progress = list(self.w), partial.progress
+        return Heatmap(self.x, self.y, self.quantity, self.player, self.rule, ticks, w, values, progress, message)
 
-    def empty(self, says: str) -> ShownHeatmap:
-        return self._shown([[None] * self.resolution for _ in range(self.resolution)], 0.0, says)
-
-    def _shown(self, values: list[list[float | None]], progress: float, says: str) -> ShownHeatmap:
-        ticks = self.ticks.round(4).tolist()
-        return ShownHeatmap(
-            self.x, self.y, self.quantity, self.player, self.rule, ticks, list(self.w), values, progress, says
-        )
+    def empty(self, message: str) -> Heatmap:
+        return self.message(PartialHeatmap(np.full((self.resolution, self.resolution), np.nan), 0.0), message)
 
 
-class Partial(NamedTuple):
-    """A map in the making."""
+class PartialHeatmap(NamedTuple):
+    """A heat map while it is computed."""
 
-    values: NDArray[np.float64]  # [resolution, resolution]  rows along y; NaN where nothing is known yet
+    values: NDArray[np.float64]  # [resolution, resolution]  rows along y; NaN where not computed yet
     progress: float  # 0 to 1
 
 
-def heatmap(request: HeatmapRequest, agent: TrainedAgent) -> Iterator[Partial]:
-    """The map, better and better; the last one has progress 1."""
+def quantities(agent: TrainedAgent, view: EnvironmentView) -> dict[str, str]:
+    """Quantities that can be mapped for an agent, with their labels."""
+    labels = {"score": "Score: return of an episode"}
+    exact = view.kind == "mdp" and not agent.actor.remembers
+    if exact:
+        labels |= {"gap": "Gap to the optimum"}
+    if agent.actor.learns_psi:
+        labels |= {"distance": "Distance to the nearest z in C, min ‖w′ − z‖"}
+    if agent.actor.learns_psi and exact:
+        labels |= {
+            "distance-term": "Bound of Eq. 3, first term: 2H ‖φ‖ min δd(z)",
+            "approximation-term": "Bound of Eq. 3, second term: 2H ‖w′‖ max δψ(z)",
+            "bound": "Bound of Eq. 3: both terms",
+        }
+    return labels
+
+
+def heatmap(request: HeatmapRequest, agent: TrainedAgent) -> Iterator[PartialHeatmap]:
+    """Yield the map as it grows; the last one has progress 1."""
     environments = environments_of(agent, request.trust, request.environment)
     w = request.tasks
     candidates = agent.candidates(w, request.candidates, np.random.default_rng(0))
     for values, progress in _values(request, agent, environments, w, candidates):
-        yield Partial(values.reshape(request.resolution, request.resolution), progress)
+        yield PartialHeatmap(values.reshape(request.resolution, request.resolution), progress)
 
 
 def _values(
@@ -111,12 +125,10 @@ def _exact(
     w: NDArray[np.float64],
     candidates: CandidateSet[NDArray[np.float64]],
 ) -> NDArray[np.float64]:
-    """In a finite MDP nothing needs to be tried out. Bounds are about Eq. 3, scores and gaps about the rule."""
+    """Exact values in a finite MDP: bounds of Eq. 3, scores and gaps of the rule."""
     if request.quantity in _BOUND_COLUMNS:
         return bound_table(agent, mdp, w, candidates.z)[_BOUND_COLUMNS[request.quantity]].to_numpy()
-    one_run = {name: tensor[None] for name, tensor in agent.parameters.items()}
-    one_set = candidates.map(lambda values: values[None])
-    scores = exact_scores(agent.actor, one_run, mdp, w, one_set, parse_rule(request.rule))[0]
+    scores = exact_scores(agent.actor, agent.network, mdp, w, candidates, parse_rule(request.rule))
     return scores if request.quantity == "score" else optimal_return(mdp, torch.from_numpy(w)).numpy() - scores
 
 
@@ -127,27 +139,27 @@ def _scores(
     w: NDArray[np.float64],
     candidates: CandidateSet[NDArray[np.float64]],
 ) -> Iterator[tuple[NDArray[np.float64], float]]:
-    """The mean return of some episodes on every task, as it grows; all tasks meet the same worlds."""
-    seeds = np.arange(EPISODES) + request.seed
+    """Mean return on every task as it grows; all tasks use the same layouts."""
+    seeds = np.arange(_EPISODES) + request.seed
     environment = agent.file.environment if request.environment is None else request.environment
-    at_once = max(1, _AT_ONCE.get(environment, 32) // EPISODES)
+    at_once = max(1, _BATCH_SIZES.get(environment, 32) // _EPISODES)
     values, rule = np.full(len(w), np.nan), parse_rule(request.rule)
     for first in range(0, len(w), at_once):
         here = slice(first, min(first + at_once, len(w)))
         count = here.stop - here.start
         batch = environments.batch(np.repeat(seeds, count).tolist(), gamma=1.0)
         with closing(batch):
-            sets = CandidateSet(*(of_all[here] for of_all in candidates))
-            for returns, progress in _returns(agent, repeated(batch, w[here], sets, EPISODES), rule):
-                values[here] = returns.reshape(EPISODES, count).mean(axis=0)
+            sets = CandidateSet(*(array[here] for array in candidates))
+            for returns, progress in _returns(agent, repeated(batch, w[here], sets, _EPISODES), rule):
+                values[here] = returns.reshape(_EPISODES, count).mean(axis=0)
                 yield values, (here.start + progress * count) / len(w)
 
 
 def _returns(agent: TrainedAgent, batch: EpisodeBatch, rule: Rule) -> Iterator[tuple[NDArray[np.float64], float]]:
-    """Σφ·w of the first episode in each of B environments, after every step, and the share of it that is over."""
+    """Σφ·w of the first episode in each of B environments after every step, and the progress of the episode."""
     returns, running = np.zeros(len(batch.w)), np.ones(len(batch.w), np.bool_)
-    longest = getattr(getattr(batch.environments, "rules", None), "decisions", LONGEST)
-    moments = acting(agent.actor, agent.parameters, batch, rule, 0.0, np.random.default_rng(0))
+    longest = getattr(getattr(batch.environments, "rules", None), "decisions", _MAX_STEPS)
+    moments = acting(agent.actor, agent.network, batch, rule, 0.0, np.random.default_rng(0))
     for number, moment in enumerate(islice(moments, longest)):
         returns[running] += np.einsum("bd,bd->b", moment.step.phi, batch.w)[running]
         running &= ~moment.step.ended

@@ -1,170 +1,287 @@
-"""A player: one agent with its memory, candidate set and decision rule, acting in a world of its own."""
+"""A player: one agent with its memory, candidate set and decision rule, acting in an environment of its own."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from usfa.agents import TrainedAgent
-from usfa.decisions import CandidateSet, RuleState, parse_rule, rule_name
+from usfa.decisions import PAPER_RULE, RULES, CandidateSet, Rule, RuleState, Situation, parse_rule, rule_name
 from usfa.errors import InputError
-from usfa.playground.frames import PlayerMoment, ThoughtMoment
+from usfa.functional import policy_actions
+from usfa.playground.outbox import DecisionFrame, PlayerFrame
 from usfa.playground.protocol import Candidates
-from usfa.playground.repertoire import candidate_choices, explains
-from usfa.playground.thoughts import Question, Thought
-from usfa.playground.worlds import World
+from usfa.playground.views import EnvironmentView
 from usfa.tasks import format_task
+from usfa.trajectory import CoreState, Present
 
-__all__ = ["Player"]
+__all__ = ["Player", "PlayerDecision", "candidate_choices", "decide", "has_psi", "rule_choices"]
 
-_KEPT_STEPS = 300
+_RECENT_STEPS = 300
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class PlayerDecision:
+    """A decision and the values behind it, all from one network call."""
+
+    action: int
+    q: NDArray[np.float32]  # [A]  the values of actions that the rule compared; -inf where illegal
+    trusted: int  # index in C of the policy that the rule follows or improves on
+    improved: bool  # the action is not that policy's own
+    values: NDArray[np.float32]  # [N]  the value of each policy in C under the rule, see _policy_values
+    psi: NDArray[np.float32]  # [D]  ψ(s, action, trusted z); of a UVFA its value, D = 1
+    memory: CoreState  # each [1, ...], after this observation
+    rule_state: RuleState  # each [1, ...], after this decision
 
 
 class Player:
-    """At every instant it stands in a state, has thought about it or still has to, and then acts on that thought."""
+    """In every state of an episode, :func:`decide` sets `decision` and :meth:`act` takes its action."""
 
     def __init__(
         self,
+        name: str,
         agent: TrainedAgent,
-        world: World,
+        view: EnvironmentView,
         w: NDArray[np.float64],
-        candidates: Candidates | None,
-        seed: int,
+        candidates: Candidates | None = None,
         rule: str | None = None,
+        seed: int = 0,
     ) -> None:
-        self.agent, self.world = agent, world
+        self.name, self.agent, self.view, self.w = name, agent, view, w
         self.candidates: Candidates = agent.default_candidates if candidates is None else candidates
-        self.thought: Thought | None = None
-        self.w = w
-        self.choose(self.candidates)
-        self.choose_rule(agent.default_rule if rule is None else rule)
+        self.set_candidates(self.candidates)
+        self.set_rule(agent.default_rule if rule is None else rule)
         self.reset(seed)
 
-    # --- what visitors change; the thought is then thought anew, in the same state ---
+    # --- changes by the user: the player decides again, in the same state ---
 
     def set_task(self, w: NDArray[np.float64]) -> None:
         self.w = w
-        self._candidate_set = self._policies(self.candidates)
-        self.thought = None
+        self.candidate_set = self._candidate_set(self.candidates)
+        self.decision: PlayerDecision | None = None
 
-    def choose(self, candidates: Candidates) -> None:
-        """Set C; InputError if this agent cannot have it."""
-        self._candidate_set = self._policies(candidates)
+    def set_candidates(self, candidates: Candidates) -> None:
+        """Replace C; InputError if the agent does not support the set."""
+        self.candidate_set = self._candidate_set(candidates)
         self.candidates = candidates
-        self._forget_decision()
+        self._clear_decision()
 
-    def choose_rule(self, name: str) -> None:
-        """Decide by the rule of this name; InputError if there is none."""
-        self._rule = parse_rule(name)
-        self._forget_decision()
+    def set_rule(self, name: str) -> None:
+        """Decide by the rule of this name; InputError if it is unknown."""
+        self.rule = parse_rule(name)
+        self._clear_decision()
 
-    def _forget_decision(self) -> None:
-        """Decide again, with an empty rule state."""
-        self.thought = None
-        self._rule_state: RuleState | None = None
+    def _clear_decision(self) -> None:
+        """Drop the decision and the rule's state."""
+        self.decision = None
+        self.rule_state: RuleState | None = None  # each [1, ...]; None when an episode starts
 
-    def _policies(self, candidates: Candidates) -> CandidateSet[NDArray[np.float64]]:
-        if self.agent.file.kind != "usfa" and candidates not in candidate_choices(self.agent):
+    def _candidate_set(self, candidates: Candidates) -> CandidateSet[NDArray[np.float64]]:
+        if not self.agent.actor.learns_psi and candidates not in candidate_choices(self.agent):
             raise InputError(
                 f"A {self.agent.file.kind} agent cannot have the candidates {candidates!r}; expected "
                 f"{candidate_choices(self.agent)[0]!r}."
             )
         if isinstance(candidates, str) and candidates.startswith("sample:") and candidates[7:] not in {"5", "30"}:
             raise InputError(f"The candidates are {candidates!r}; expected sample:5 or sample:30 in the playground.")
-        # The same noise at every task: while a slider moves, a sampled set moves along.
+        # The same noise for every task, so that a sampled set moves with the sliders.
         return self.agent.candidates(self.w, candidates, np.random.default_rng(0))
+
+    # --- an episode ---
 
     def reset(self, seed: int) -> None:
         """Begin an episode."""
-        self.world.reset(seed)
-        self._forget_decision()
+        self.view.reset(seed)
+        self._clear_decision()
         self.over, self.steps, self.returned = False, 0, 0.0
         self.improved = 0  # steps whose action was not the trusted policy's own
         self.collected = np.zeros(len(self.w))
         self.recent: list[NDArray[np.float64]] = []  # φ of the last steps
-        self._memory = self.agent.actor.initial_state(1)
-        self._previous_action = 0
-
-    # --- thinking and acting ---
+        self.memory = self.agent.actor.initial_state(1)  # each [1, ...]
+        self.previous_action = 0
 
     @property
-    def must_think(self) -> bool:
-        return self.thought is None and not self.over
-
-    def question(self) -> Question:
-        return Question(
-            self.agent,
-            self.world.observation.copy(),
-            self.world.legal.copy(),
-            self.steps == 0,
-            self._previous_action,
-            self._memory,
-            self.w,
-            self._candidate_set,
-            self._rule,
-            self._rule_state,
-        )
+    def needs_decision(self) -> bool:
+        return self.decision is None and not self.over
 
     def act(self) -> None:
-        """Do what the thought says; does nothing when the episode is over."""
-        if self.over or self.thought is None:
+        """Take the action that was decided; does nothing when the episode is over."""
+        if self.over or self.decision is None:
             return
-        phi, self.over = self.world.step(self.thought.action)
-        self._memory, self._previous_action = self.thought.memory, self.thought.action
-        self._rule_state = self.thought.rule_state
-        self.improved += self.thought.improved
-        self.thought = None
+        phi, self.over = self.view.step(self.decision.action)
+        self.memory, self.previous_action = self.decision.memory, self.decision.action
+        self.rule_state = self.decision.rule_state
+        self.improved += self.decision.improved
+        self.decision = None
         self.steps += 1
         self.collected += phi
         self.returned += float(phi @ self.w)
-        self.recent = [*self.recent[1 - _KEPT_STEPS :], phi]
+        self.recent = [*self.recent[1 - _RECENT_STEPS :], phi]
 
-    # --- telling ---
-
-    @property
-    def z(self) -> NDArray[np.float64]:
-        """C, [N, D]."""
-        return self._candidate_set.z
+    # --- output ---
 
     @property
-    def rule(self) -> str:
-        """The name of the rule."""
-        return rule_name(self._rule)
+    def rule_name(self) -> str:
+        return rule_name(self.rule)
 
     def policy_names(self) -> list[str]:
         """The shortest text of each policy in C; "w′" for that of the task itself."""
-        names = [format_task(z.round(2)) for z in self.z]
+        names = [format_task(z.round(2)) for z in self.candidate_set.z]
         if self.candidates in ("task", "train+task"):
             names[-1] = "w′"
         return names
 
-    def moment(self) -> PlayerMoment:
-        """All there is to know about the present."""
-        return PlayerMoment(
+    def frame(self) -> PlayerFrame:
+        """Everything about the current state."""
+        return PlayerFrame(
             step=self.steps,
             over=self.over,
             collected=self.collected.round(3).tolist(),
             returned=round(self.returned, 4),
             improved=self.improved,
-            thought=None if self.thought is None else self._told(self.thought),
-            place=self.world.place(),
+            decision=None if self.decision is None else self._decision_frame(self.decision),
+            position=self.view.position(),
         )
 
-    def between(self, share: float) -> PlayerMoment:
-        """On the way to the present: only where it is."""
-        return PlayerMoment(step=self.steps, place=self.world.place(share))
+    def intermediate_frame(self, share: float) -> PlayerFrame:
+        """The position on the way to the current state."""
+        return PlayerFrame(step=self.steps, position=self.view.position(share))
 
-    def _told(self, thought: Thought) -> ThoughtMoment:
-        return ThoughtMoment(
-            action=thought.action,
-            q=_rounded(thought.q),
-            trusted=thought.trusted,
-            improved=thought.improved,
-            values=_rounded(thought.values),
-            psi=_rounded(thought.psi) if explains(self.agent) else None,
+    def _decision_frame(self, decision: PlayerDecision) -> DecisionFrame:
+        return DecisionFrame(
+            action=decision.action,
+            q=_rounded(decision.q),
+            trusted=decision.trusted,
+            improved=decision.improved,
+            values=_rounded(decision.values),
+            psi=_rounded(decision.psi) if has_psi(self.agent) else None,
         )
 
 
 def _rounded(values: NDArray[np.float32]) -> list[float]:
-    """Five digits are enough for a bar; -inf becomes null in JSON."""
+    """Round to five digits, enough for a bar; -inf becomes null in JSON."""
     return [float(f"{value:.5g}") for value in values]
+
+
+# --- choices that an agent supports ---
+
+
+def candidate_choices(agent: TrainedAgent) -> list[str]:
+    """Named candidate sets that the agent supports."""
+    if agent.actor.learns_psi:
+        return ["task", "train", "train+task", "sample:5", "sample:30"]
+    return [agent.default_candidates]
+
+
+def rule_choices(agent: TrainedAgent) -> list[str]:
+    """Named rules that differ for the agent. A UVFA has one policy; with exact tables, caution changes nothing."""
+    if not agent.actor.has_psi:
+        return []
+    return [name for name in RULES if agent.actor.learns_psi or name != "cautious"]
+
+
+def has_psi(agent: TrainedAgent) -> bool:
+    """Whether the agent has successor features."""
+    return agent.actor.has_psi
+
+
+# --- decisions of several players at once ---
+
+
+@torch.no_grad()
+def decide(players: Sequence[Player]) -> None:
+    """Set the decision of every player, with one network call per agent and one decision per rule and size of C."""
+    for group in _grouped(players, lambda player: id(player.agent)):
+        agent = group[0].agent
+        w = torch.from_numpy(np.stack([player.w for player in group])).float()
+        sets = CandidateSet.joined([player.candidate_set.map(lambda values: values[None]) for player in group])
+        situation, memory = agent.actor.situation(agent.network, _present(group), w, sets.tensors())
+        for numbered in _grouped(list(enumerate(group)), lambda pair: _rule_key(pair[1])):
+            rows, same_rule = [row for row, _ in numbered], [player for _, player in numbered]
+            memories = [_row(memory, row) for row in rows]
+            _decide_by_rule(same_rule, _rows_of(situation, rows, same_rule), memories)
+
+
+def _grouped(items: Sequence[Item], key: Callable[[Item], Hashable]) -> list[list[Item]]:
+    groups: dict[Hashable, list[Item]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return list(groups.values())
+
+
+def _rule_key(player: Player) -> Hashable:
+    return player.rule, player.rule_state is None, len(player.candidate_set.z)
+
+
+def _decide_by_rule(players: Sequence[Player], situation: Situation, memories: Sequence[CoreState]) -> None:
+    rule = players[0].rule
+    decision = rule.decide(situation)
+    values = _policy_values(rule, situation)
+    for row, (player, memory) in enumerate(zip(players, memories, strict=True)):
+        action, trusted = int(decision.action[row]), int(decision.policy[row])
+        player.decision = PlayerDecision(
+            action=action,
+            q=decision.q[row].float().numpy(),
+            trusted=trusted,
+            improved=bool(decision.improved[row]),
+            values=values[row].float().numpy(),
+            psi=situation.psi[row, trusted, action].float().numpy(),
+            memory=memory,
+            rule_state=_row(decision.state, row),
+        )
+
+
+def _policy_values(rule: Rule, situation: Situation) -> Tensor:
+    """The value of each policy under a rule, [B, N].
+
+    Under Eq. 3 it is that of z's best action on w, max_a ψ(s,a,z)·w; under other rules that of following z,
+    ψ(s,π_z(s),z)·w minus the rule's doubt about z. The doubt is found by letting the rule decide with each z alone.
+    """
+    psi, w, z, legal, step_error, optimism, _ = situation
+    size = z.shape[1]
+    alone = Situation(
+        psi.flatten(0, 1)[:, None],
+        w.repeat_interleave(size, dim=0),
+        z.flatten(0, 1)[:, None],
+        legal.repeat_interleave(size, dim=0),
+        step_error.repeat_interleave(size, dim=0),
+        optimism.flatten()[:, None],
+    )
+    q = rule.decide(alone).q.unflatten(0, z.shape[:2])  # [B, N, A]
+    if rule_name(rule) == PAPER_RULE:
+        return q.amax(dim=-1)
+    return q.take_along_dim(policy_actions(psi, z, legal)[..., None], dim=-1).squeeze(-1)
+
+
+def _present(players: Sequence[Player]) -> Present:
+    return Present(
+        observation=torch.from_numpy(np.stack([player.view.observation for player in players])),
+        previous_action=torch.tensor([player.previous_action for player in players]),
+        legal=torch.from_numpy(np.stack([player.view.legal for player in players])),
+        first=torch.tensor([player.steps == 0 for player in players]),
+        core_state=_joined([player.memory for player in players]),
+    )
+
+
+def _rows_of(situation: Situation, rows: Sequence[int], players: Sequence[Player]) -> Situation:
+    """The rows of players with the same size of C, without the padding of their candidate sets."""
+    size = len(players[0].candidate_set.z)
+    psi, w, z, legal, step_error, optimism = (values[list(rows)] for values in situation[:-1])
+    states = [player.rule_state for player in players if player.rule_state is not None]
+    state = _joined(states) if states else None
+    return Situation(psi[:, :size], w, z[:, :size], legal, step_error, optimism[:, :size], state)
+
+
+def _joined(states: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+    return tuple(torch.cat(parts) for parts in zip(*states, strict=True))
+
+
+def _row(state: tuple[Tensor, ...], row: int) -> tuple[Tensor, ...]:
+    return tuple(part[row : row + 1] for part in state)

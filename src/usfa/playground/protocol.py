@@ -1,8 +1,6 @@
-"""What the page and the server say to each other. Everything that comes in is checked here, field by field.
+"""The JSON messages between page and server, each with its name in "type". All input is checked field by field.
 
-The page speaks JSON, one of the messages below with its name in "type". The server answers with notes, which are JSON
-as well and all arrive, and with moments, which are binary (:mod:`usfa.playground.frames`) and of which only the newest
-counts.
+The server also sends frames, which are binary (:mod:`usfa.playground.outbox`).
 """
 
 from __future__ import annotations
@@ -16,42 +14,41 @@ from usfa.errors import InputError
 
 __all__ = [
     "MESSAGE_BYTES",
-    "AgentCard",
+    "AgentInfo",
     "Candidates",
-    "ChooseCandidates",
-    "ChooseRule",
-    "Failure",
-    "FeatureCard",
-    "Forget",
+    "ClearRatings",
+    "ClientMessage",
+    "CurrentRule",
+    "ErrorMessage",
+    "FeatureInfo",
+    "Heatmap",
     "Hello",
-    "Message",
-    "Note",
     "Pause",
     "Ping",
-    "PlayerCard",
     "PlayerChoice",
+    "PlayerInfo",
     "Policies",
     "Pong",
     "PresetGroup",
     "Rate",
-    "Rated",
     "Reset",
-    "RuleChosen",
-    "RuleName",
-    "Scene",
+    "ServerMessage",
+    "SessionInfo",
+    "SetCandidates",
+    "SetPicture",
+    "SetRule",
     "SetSpeed",
     "SetTask",
-    "SetView",
     "Setup",
     "ShowHeatmap",
-    "ShownHeatmap",
     "StepOnce",
     "StopHeatmap",
+    "TaskEstimate",
     "decode",
     "encode",
 ]
 
-MESSAGE_BYTES = 16_384  # more is refused before it is read
+MESSAGE_BYTES = 16_384  # longer messages are rejected before they are parsed
 
 Entry = Annotated[float, Meta(ge=-100, le=100)]
 Vector = Annotated[list[Entry], Meta(min_length=1, max_length=64)]
@@ -63,7 +60,7 @@ RuleName = Annotated[str, Meta(min_length=1, max_length=32)]
 Seed = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 PlayerIndex = Annotated[int, Meta(ge=0, le=1)]
 Speed = Annotated[float, Meta(ge=0.1, le=8)]
-ViewSize = Annotated[int, Meta(ge=64, le=512)]
+PictureSize = Annotated[int, Meta(ge=64, le=512)]
 FeatureIndex = Annotated[int, Meta(ge=0, le=63)]
 
 
@@ -75,7 +72,7 @@ class _Message(msgspec.Struct, frozen=True, tag_field="type", forbid_unknown_fie
 
 
 class PlayerChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One of the agents that the server offers, its candidate set and rule; None is the agent's own default."""
+    """An agent of the catalogue, its candidate set and rule; None is the agent's default."""
 
     agent: Name
     candidates: Candidates | None = None
@@ -83,27 +80,27 @@ class PlayerChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Setup(_Message, frozen=True, tag="setup"):
-    """Begin, or begin again: everything that a visitor can set. A page that lost its server says this again."""
+    """Begin, or begin again, with everything that a user can set. Sent again after a lost connection."""
 
     players: Annotated[list[PlayerChoice], Meta(min_length=1, max_length=2)]
     task: Vector | None = None  # None is the agent's first training task
     seed: Seed = 0
     speed: Speed = 1.0
     paused: bool = False
-    view: ViewSize = 336
-    eyes: bool = False
+    picture_size: PictureSize = 336
+    observation: bool = False  # see SetPicture
 
 
 class SetTask(_Message, frozen=True, tag="task"):
     w: Vector
 
 
-class ChooseCandidates(_Message, frozen=True, tag="candidates"):
+class SetCandidates(_Message, frozen=True, tag="candidates"):
     player: PlayerIndex
     candidates: Candidates
 
 
-class ChooseRule(_Message, frozen=True, tag="rule"):
+class SetRule(_Message, frozen=True, tag="rule"):
     player: PlayerIndex
     rule: RuleName
 
@@ -113,7 +110,7 @@ class Pause(_Message, frozen=True, tag="pause"):
 
 
 class StepOnce(_Message, frozen=True, tag="step"):
-    """One decision, then pause."""
+    """Take one decision, then pause."""
 
 
 class SetSpeed(_Message, frozen=True, tag="speed"):
@@ -121,30 +118,30 @@ class SetSpeed(_Message, frozen=True, tag="speed"):
 
 
 class Reset(_Message, frozen=True, tag="reset"):
-    """A new episode; the seed decides the layout."""
+    """Begin a new episode; the seed determines the layout."""
 
     seed: Seed
 
 
-class SetView(_Message, frozen=True, tag="view"):
-    size: ViewSize
-    eyes: bool = False  # exactly what the agent sees, in its own pixels
+class SetPicture(_Message, frozen=True, tag="picture"):
+    size: PictureSize
+    observation: bool = False  # show the agent's observation, in its own pixels
 
 
 class Rate(_Message, frozen=True, tag="rate"):
-    """What the last steps of a player were worth to the visitor."""
+    """The user's reward for the last steps of a player."""
 
     reward: Entry
     steps: Annotated[int, Meta(ge=1, le=300)]
     player: PlayerIndex = 0
 
 
-class Forget(_Message, frozen=True, tag="forget"):
-    """Forget all ratings."""
+class ClearRatings(_Message, frozen=True, tag="clear-ratings"):
+    pass
 
 
 class ShowHeatmap(_Message, frozen=True, tag="heatmap"):
-    """A map over the plane of two features of task space; the other entries stay as they are now."""
+    """Compute a map over two entries of the task; the other entries keep their values."""
 
     x: FeatureIndex
     y: FeatureIndex
@@ -161,98 +158,98 @@ class Ping(_Message, frozen=True, tag="ping"):
     id: Annotated[int, Meta(ge=0, le=2**53)]
 
 
-Message = (
+ClientMessage = (
     Setup
     | SetTask
-    | ChooseCandidates
-    | ChooseRule
+    | SetCandidates
+    | SetRule
     | Pause
     | StepOnce
     | SetSpeed
     | Reset
-    | SetView
+    | SetPicture
     | Rate
-    | Forget
+    | ClearRatings
     | ShowHeatmap
     | StopHeatmap
     | Ping
 )
 
-_decoder = msgspec.json.Decoder(Message)
+_decoder = msgspec.json.Decoder(ClientMessage)
 
 
-def decode(raw: str | bytes) -> Message:
-    """A message, or InputError with what is wrong with it."""
+def decode(raw: str | bytes) -> ClientMessage:
+    """Parse a message; InputError if it is invalid."""
     if len(raw) > MESSAGE_BYTES:
         raise InputError(f"The message has {len(raw)} bytes; expected at most {MESSAGE_BYTES}.")
     try:
         return _decoder.decode(raw)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:  # ValueError: text that is not UTF-8
-        raise InputError(f"The message is not understood: {str(error)[:200]}") from None
+        raise InputError(f"The message is invalid: {str(error)[:200]}") from None
 
 
 # --- to the page ---
 
 
-class FeatureCard(msgspec.Struct, frozen=True):
-    """How a feature is called and shown."""
+class FeatureInfo(msgspec.Struct, frozen=True):
+    """Name and looks of a feature."""
 
     name: str
     colour: str
-    picture: str | None = None  # an address
+    picture: str | None = None  # a URL
 
 
-class AgentCard(msgspec.Struct, frozen=True):
-    """What the page tells about an agent before anybody plays with it."""
+class AgentInfo(msgspec.Struct, frozen=True):
+    """An agent of the catalogue."""
 
     name: str
     kind: str
     environment: str
-    load: str  # what usfa.load wants
+    load: str  # argument of usfa.load
 
 
 class PresetGroup(msgspec.Struct, frozen=True):
-    """Tasks that belong together, each with its text."""
+    """A named list of tasks, each with its text."""
 
     name: str
     tasks: list[tuple[str, list[float]]]
 
 
-class PlayerCard(msgspec.Struct, frozen=True):
-    """Who plays, and what may be chosen for it."""
+class PlayerInfo(msgspec.Struct, frozen=True):
+    """A player, and the choices that the page offers for it."""
 
-    agent: AgentCard
+    agent: AgentInfo
     candidates: Candidates
-    choices: list[str]  # named candidate sets that this agent can have
-    own_candidates: bool  # whether it can have a list
+    candidate_choices: list[str]  # named sets that the agent supports
+    accepts_list: bool  # whether the candidates can be a list of policies
     rule: str
-    rules: list[str]  # that make a difference to this agent; empty if none does
-    explains: bool  # whether it has successor features to show
-    quantities: dict[str, str]  # what a heat map can show of it, and in words
+    rule_choices: list[str]  # rules that differ for the agent; may be empty
+    has_psi: bool
+    quantities: dict[str, str]  # heat maps that can be computed, with their labels
 
 
 class Hello(_Message, frozen=True, tag="hello"):
-    """The first note of a connection."""
+    """The first message of a connection."""
 
     version: str
-    agents: list[AgentCard]
+    agents: list[AgentInfo]
 
 
-class Scene(_Message, frozen=True, tag="scene"):
-    """The setting of a session, from here on."""
+class SessionInfo(_Message, frozen=True, tag="session"):
+    """Reply to a setup."""
 
     environment: str
     kind: str  # "room", "mdp" or "picture"
-    features: list[FeatureCard]
+    features: list[FeatureInfo]
     actions: list[str]
-    players: list[PlayerCard]
+    players: list[PlayerInfo]
     presets: list[PresetGroup]
     rate: float  # decisions per second at speed 1
-    moment: int  # steps that a mark of good or bad is about
+    rating_steps: int  # number of steps that a rating "good" or "bad" covers
     task: list[float]
     seed: int
-    eyes: bool  # whether the agent sees a picture
-    plan: dict[str, object]  # what does not change about the map of a room, or the graph of an MDP
+    has_observation_picture: bool
+    plan: dict[str, object]  # walls of a room, or graph of an MDP
 
 
 class Policies(_Message, frozen=True, tag="policies"):
@@ -264,26 +261,26 @@ class Policies(_Message, frozen=True, tag="policies"):
     names: list[str]
 
 
-class RuleChosen(_Message, frozen=True, tag="rule"):
-    """The rule that a player decides by from here on."""
+class CurrentRule(_Message, frozen=True, tag="rule"):
+    """The rule of a player."""
 
     player: int
     rule: str
 
 
-class Rated(_Message, frozen=True, tag="rated"):
-    """What the ratings so far say about the task."""
+class TaskEstimate(_Message, frozen=True, tag="estimate"):
+    """The task estimated from all ratings."""
 
     ratings: int
     phi: list[float]  # of the last rating
-    w: list[float] | None  # the estimate; None without ratings
-    std: list[float] | None  # of each entry; 1 is what is known without any rating
+    w: list[float] | None  # None without ratings
+    std: list[float] | None  # of each entry; 1 without any rating
     rank: int
-    says: str
+    message: str
 
 
-class ShownHeatmap(_Message, frozen=True, tag="heatmap"):
-    """A heat map, perhaps still in the making."""
+class Heatmap(_Message, frozen=True, tag="heatmap"):
+    """A heat map, complete or partial."""
 
     x: int
     y: int
@@ -291,26 +288,26 @@ class ShownHeatmap(_Message, frozen=True, tag="heatmap"):
     player: int
     rule: str
     ticks: list[float]
-    task: list[float]  # the entries that are not x and y
+    task: list[float]  # supplies the entries other than x and y
     values: list[list[float | None]]  # rows along y, from the lowest
-    progress: float  # 1 when done
-    says: str = ""
+    progress: float  # 1 when complete
+    message: str = ""
 
 
 class Pong(_Message, frozen=True, tag="pong"):
     id: int
 
 
-class Failure(_Message, frozen=True, tag="error"):
-    """Something that the visitor asked for cannot be done; nothing has changed."""
+class ErrorMessage(_Message, frozen=True, tag="error"):
+    """A request failed and changed nothing."""
 
-    says: str
+    message: str
 
 
-Note = Hello | Scene | Policies | RuleChosen | Rated | ShownHeatmap | Pong | Failure
+ServerMessage = Hello | SessionInfo | Policies | CurrentRule | TaskEstimate | Heatmap | Pong | ErrorMessage
 
 _encoder = msgspec.json.Encoder()
 
 
-def encode(note: Note) -> str:
-    return _encoder.encode(note).decode()
+def encode(message: ServerMessage) -> str:
+    return _encoder.encode(message).decode()

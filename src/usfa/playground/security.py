@@ -1,7 +1,7 @@
-"""Who may talk to the server. Pages of other sites must not, although they run in the same browser.
+"""Access control: reject requests from pages of other sites, and require a token beyond localhost.
 
-A site can make a visitor's browser connect to localhost, under its own name (Origin) or under a name of its own that
-leads here (Host, "DNS rebinding"). Both are refused. Beyond localhost a secret is asked for as well.
+Another site can make a user's browser connect to localhost, either openly (foreign Origin) or through a host name of
+its own that resolves to this machine (foreign Host, "DNS rebinding").
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
-__all__ = ["Door", "Guard", "is_local"]
+__all__ = ["Access", "AccessMiddleware", "is_local"]
 
 _COOKIE = "usfa-token"
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -35,23 +35,23 @@ _HEADERS = {
 
 
 def is_local(host: str) -> bool:
-    """Whether only this machine can reach a server on this address."""
+    """Whether only this machine can reach a server on this host."""
     return host in _LOCAL
 
 
 @dataclass(frozen=True)
-class Door:
-    """Which names lead to the server, and the secret beyond localhost."""
+class Access:
+    """Host names that the server answers to, and the token that it requires beyond localhost."""
 
     host: str = "127.0.0.1"
     token: str | None = field(default=None, repr=False)
 
     @classmethod
-    def open_to(cls, host: str) -> Door:
-        """The door of a server on this address: with a token, unless it is local."""
+    def for_host(cls, host: str) -> Access:
+        """Access to a server on this host: with a new token, unless the host is local."""
         return cls(host, None if is_local(host) else secrets.token_urlsafe(24))
 
-    def knows(self, host: str | None) -> bool:
+    def allows_host(self, host: str | None) -> bool:
         """Whether a Host header names this server."""
         name = _host_name(host)
         if name is None:
@@ -60,7 +60,7 @@ class Door:
             return name in _LOCAL
         return name in {*_LOCAL, self.host, socket.gethostname().lower()} or _is_address(name)
 
-    def accepts(self, token: str | None) -> bool:
+    def allows_token(self, token: str | None) -> bool:
         return self.token is None or hmac.compare_digest((token or "").encode(), self.token.encode())
 
 
@@ -79,43 +79,43 @@ def _is_address(name: str) -> bool:
     return True
 
 
-class Guard:
-    """Stands before the application: 400 for a foreign Host, 403 for a foreign Origin or without the token."""
+class AccessMiddleware:
+    """Responds 400 to a foreign Host, 403 to a foreign Origin or a missing token."""
 
-    def __init__(self, app: ASGIApp, door: Door) -> None:
-        self._app, self._door = app, door
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app, self._access = app, access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        refusal = self._refusal(scope, headers)
-        if refusal is not None:
-            await _refuse(scope, receive, send, *refusal)
-        elif scope["type"] == "http" and self._door.token is not None and _query_token(scope) is not None:
-            await self._let_in(scope, receive, send)
+        error = self._error(scope, headers)
+        if error is not None:
+            await _reject(scope, receive, send, *error)
+        elif scope["type"] == "http" and self._access.token is not None and _query_token(scope) is not None:
+            await _set_cookie(scope, receive, send)
         else:
             await self._app(scope, receive, _with_headers(send) if scope["type"] == "http" else send)
 
-    def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
-        if not self._door.knows(headers.get("host")):
-            return 400, "This server does not answer to that name (Host)."
+    def _error(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
+        if not self._access.allows_host(headers.get("host")):
+            return 400, "The Host header names another server."
         origin = headers.get("origin")
         if origin is None and scope["type"] == "websocket":
-            return 403, "A socket needs an Origin."
+            return 403, "The Origin header is missing."
         if origin is not None and origin not in {f"{scheme}://{headers['host']}" for scheme in ("http", "https")}:
-            return 403, "Pages of other sites may not use this server (Origin)."
-        if not self._door.accepts(_query_token(scope) or _cookie_token(headers)):
+            return 403, "The Origin header names another site."
+        if not self._access.allows_token(_query_token(scope) or _cookie_token(headers)):
             return 403, "The token is missing or wrong; open the address that `usfa play` printed."
         return None
 
-    @staticmethod
-    async def _let_in(scope: Scope, receive: Receive, send: Send) -> None:
-        """The token moves from the address, which is shown and remembered, into a cookie."""
-        response = RedirectResponse("/", status_code=303)
-        response.set_cookie(_COOKIE, _query_token(scope) or "", httponly=True, samesite="strict")
-        await response(scope, receive, _with_headers(send))
+
+async def _set_cookie(scope: Scope, receive: Receive, send: Send) -> None:
+    """Move the token from the URL, which is displayed and stored in the history, into a cookie."""
+    response = RedirectResponse("/", status_code=303)
+    response.set_cookie(_COOKIE, _query_token(scope) or "", httponly=True, samesite="strict")
+    await response(scope, receive, _with_headers(send))
 
 
 def _query_token(scope: Scope) -> str | None:
@@ -127,12 +127,12 @@ def _cookie_token(headers: Headers) -> str | None:
     cookie = SimpleCookie()
     try:
         cookie.load(headers.get("cookie", ""))
-    except Exception:  # whatever a client makes up
+    except Exception:  # malformed cookies raise various errors
         return None
     return cookie[_COOKIE].value if _COOKIE in cookie else None
 
 
-async def _refuse(scope: Scope, receive: Receive, send: Send, status: int, reason: str) -> None:
+async def _reject(scope: Scope, receive: Receive, send: Send, status: int, reason: str) -> None:
     if scope["type"] == "websocket" and "websocket.http.response" not in scope.get("extensions", {}):
         await WebSocketClose(1008, reason)(scope, receive, send)
         return

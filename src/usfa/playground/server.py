@@ -1,4 +1,4 @@
-"""Starting the playground: a port, a door, and the address to open."""
+"""The server process: bind an address, print its URL, and serve until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -13,21 +13,20 @@ import uvicorn
 from starlette.applications import Starlette
 
 from usfa.errors import InputError
-from usfa.playground.app import make_app
-from usfa.playground.limits import Limits
+from usfa.playground.app import Limits, make_app
+from usfa.playground.catalogue import Catalogue
 from usfa.playground.protocol import MESSAGE_BYTES
-from usfa.playground.repertoire import Repertoire
-from usfa.playground.security import Door, is_local
+from usfa.playground.security import Access, is_local
 
-__all__ = ["Address", "make_server", "serve"]
+__all__ = ["Address", "make_server", "serve", "url_of"]
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where the playground is reached."""
+    """Host and port of the playground."""
 
     host: str = "127.0.0.1"
-    port: int = 8642  # 0 takes a free one
+    port: int = 8642  # 0 takes a free port
     allow_remote: bool = False
 
     def __post_init__(self) -> None:
@@ -35,35 +34,35 @@ class Address:
             raise InputError(f"The port is {self.port}; expected 0 to 65535.")
         if not is_local(self.host) and not self.allow_remote:
             raise InputError(
-                f"The host {self.host!r} lets other machines in; expected --allow-remote with it, or 127.0.0.1."
+                f"The host is {self.host!r}, which other machines can reach; expected 127.0.0.1, or --allow-remote."
             )
 
     def bind(self) -> socket.socket:
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
-        # Said in full, because only then asyncio sends small messages at once: otherwise a thought waits 40 ms.
+        # asyncio sets TCP_NODELAY only if the protocol is explicit; without it small messages wait 40 ms.
         listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((self.host, self.port))
-            listener.listen(128)  # from here on nobody is refused; the server answers when it is ready
+            listener.listen(128)  # connections wait from now on until the server is ready
         except OSError as error:
             listener.close()
             raise InputError(
-                f"The address {self.host} port {self.port} cannot be used: {error.strerror or error}; expected another "
+                f"The address {self.host} port {self.port} cannot be used: {error.strerror or error}; try another "
                 "--port, or 0 for a free one."
             ) from error
         return listener
 
 
-def url_of(listener: socket.socket, door: Door) -> str:
-    """What to open in a browser, the token included."""
+def url_of(listener: socket.socket, access: Access) -> str:
+    """The URL to open in a browser, including the token."""
     host, port = listener.getsockname()[:2]
     shown = socket.gethostname() if host in {"0.0.0.0", "::"} else f"[{host}]" if ":" in host else host
-    return f"http://{shown}:{port}/" + (f"?token={door.token}" if door.token else "")
+    return f"http://{shown}:{port}/" + (f"?token={access.token}" if access.token else "")
 
 
 def make_server(app: Starlette) -> uvicorn.Server:
-    """Frames are JPEGs: to compress them again would only cost time."""
+    """A server without compression of messages: frames are JPEGs already."""
     config = uvicorn.Config(
         app,
         ws="websockets-sansio",
@@ -77,17 +76,17 @@ def make_server(app: Starlette) -> uvicorn.Server:
     return uvicorn.Server(config)
 
 
-def serve(repertoire: Repertoire, address: Address, limits: Limits | None = None, browser: bool = True) -> None:
+def serve(catalogue: Catalogue, address: Address, limits: Limits | None = None, browser: bool = True) -> None:
     """Serve until Ctrl-C."""
-    torch.set_num_threads(1)  # small networks, many visitors: threads would only wait for each other
-    door = Door.open_to(address.host)
+    torch.set_num_threads(1)  # more threads do not speed up small networks
+    access = Access.for_host(address.host)
     with address.bind() as listener:
-        url = url_of(listener, door)
-        server = make_server(make_app(repertoire, door, limits))
-        print(f"Playground: {url}   (Ctrl-C ends it)", flush=True)
-        if door.token:
-            print("Anybody with this address can use it, and it is not encrypted: trust the network, or use a tunnel.")
+        url = url_of(listener, access)
+        server = make_server(make_app(catalogue, access, limits))
+        print(f"Playground: {url}   (stop with Ctrl-C)", flush=True)
+        if access.token:
+            print("Everyone with this URL has access. It is not encrypted: use it in a trusted network or a tunnel.")
         if browser:
             threading.Timer(1.0, webbrowser.open, [url]).start()
-        with suppress(KeyboardInterrupt):  # uvicorn passes it on when everything has ended
+        with suppress(KeyboardInterrupt):  # uvicorn raises it again after the shutdown
             server.run(sockets=[listener])

@@ -1,9 +1,9 @@
-"""Experiments: configurations, presets with the paper's settings, run directories, whole sections of the paper."""
+"""Training runs: configurations, presets with the paper's settings, run directories, training, loading."""
 
 from usfa.runs.config import EvaluationConfig, TrainConfig
+from usfa.runs.directory import RunDirectory
 from usfa.runs.loading import SHIPPED_AGENTS, load, measure_and_save
 from usfa.runs.presets import PRESETS, preset
-from usfa.runs.directory import RunDirectory
 from usfa.runs.settings import settings_for
 from usfa.runs.training import build_agent, train
 

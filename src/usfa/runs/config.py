@@ -1,48 +1,61 @@
-"""The configuration of a training run: resolved, saved with the run, and accepted back."""
+"""The configuration of a training run, saved with the run as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from usfa.agents import AgentKind
+from usfa.agents import AGENTS
 from usfa.decisions import DEFAULT_RULE, PAPER_RULE, SINGLE, rule_name
 from usfa.environments import EnvironmentSource, source
 from usfa.errors import InputError
 from usfa.learning import LearnerConfig, check_environments
 from usfa.networks import NetworkConfig
-from usfa.samplers import parse_sampler
+from usfa.registry import text_of
+from usfa.samplers import PolicySampler, parse_sampler
 from usfa.tasks import TASKS_OF_M, parse_tasks
+
+if TYPE_CHECKING:
+    from usfa.decisions import Rule
+    from usfa.registry import ClassOrName
+
+    AgentName = ClassOrName
+    RuleName = str | Rule
+else:  # configurations are saved as text
+    AgentName = RuleName = str
 
 __all__ = ["EvaluationConfig", "TrainConfig"]
 
 
 @dataclass(frozen=True)
 class EvaluationConfig:
-    """How frozen snapshots are scored."""
+    """Settings for scoring snapshots."""
 
     tasks: tuple[str, ...] = ()
-    """Sets of test tasks: names or lists such as "1,0;0.5,0.5"; none means the training tasks."""
+    """Sets of test tasks: names, or lists such as "1,0;0.5,0.5"; by default the training tasks."""
     candidates: tuple[str, ...] = ("task",)
     """Candidate sets C: task, train, train+task, sample:N."""
-    rules: tuple[str, ...] = (PAPER_RULE,)
-    """Decision rules that every snapshot is scored with: gpi (Eq. 3), cautious, follow, single. Before the last
-    snapshot ψ is taken as exact, so that cautious is gpi."""
-    final_rules: tuple[str, ...] = (DEFAULT_RULE, SINGLE)
-    """Additional rules for the last snapshot. single is the best policy of C in hindsight, followed alone: the baseline
-    that a rule should beat."""
+    rules: tuple[RuleName, ...] = (PAPER_RULE,)
+    """Decision rules to score every snapshot with: gpi (Eq. 3), cautious, follow, single. Before the last snapshot ψ is
+    treated as exact, so cautious is the same as gpi."""
+    final_rules: tuple[RuleName, ...] = (DEFAULT_RULE, SINGLE)
+    """Additional rules for the last snapshot. single is a baseline: the best policy of C in hindsight, followed
+    alone."""
     snapshots: int = 25
-    """How many snapshots are frozen during training, evenly spaced, besides the one before it."""
+    """Number of snapshots during training, evenly spaced, in addition to the one before training."""
     episodes: int = 20
-    """Episodes per task and candidate set, where scores are not exact."""
+    """Episodes per task and candidate set, if scores are not exact."""
     epsilon: float = 0.001
-    """Probability of a random action in those."""
+    """Probability of a random action in these episodes."""
 
     def __post_init__(self) -> None:
+        for setting in ("rules", "final_rules"):
+            texts = tuple(text_of(rule, f"evaluation.{setting}") for rule in getattr(self, setting))
+            object.__setattr__(self, setting, texts)
         if self.episodes < 1:
             raise InputError(f"evaluation.episodes is {self.episodes}; expected at least 1.")
         if not 0 <= self.epsilon <= 1:
@@ -65,28 +78,31 @@ class TrainConfig:
     """Name of the environment, see `usfa list`."""
     training_tasks: str
     """M: the name of a set, or a list such as "1,0;0,1"."""
-    agent: AgentKind = "usfa"
-    """usfa, or uvfa."""
+    agent: AgentName = "usfa"
+    """usfa, uvfa, or a class of your own, as module:Class."""
     environment_arguments: Mapping[str, bool | int | float | str] = field(default_factory=dict)
     """Arguments of the environment."""
     phi: str = "reward"
-    """Where φ comes from: reward (a vector), info (info["vector_reward"]), or module:function, a function of
-    observation, action and next observation."""
+    """Source of φ: reward (a vector), info (info["vector_reward"]), or module:function, a function of observation,
+    action and next observation."""
     network: NetworkConfig = field(default_factory=NetworkConfig)
     learner: LearnerConfig = field(default_factory=LearnerConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     seeds: tuple[int, ...] = tuple(range(10))
-    """One training run for each; all train at once."""
+    """One training run for each seed; all train in parallel."""
     checkpoint_every: int = 200
     """Rounds of updates between two checkpoints."""
     threads: int = 1
-    """Threads of PyTorch; small networks are fastest, and the same everywhere, with one."""
+    """Threads of PyTorch; one is fastest for small networks, and gives the same results on every machine."""
     device: str = "auto"
-    """What computes: cpu, cuda, or auto, which is a GPU where there is one."""
+    """Device: cpu, cuda, or auto, which is a GPU if there is one."""
     precision: Literal["auto", "fp32", "bf16"] = "fp32"
-    """Of convolutions and matrix products; auto measures which is faster here and remembers it for --resume."""
+    """Precision of convolutions and matrix products; auto measures which is faster; --resume keeps the choice."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "agent", text_of(self.agent, "agent"))
+        if not _trains(self.agent):
+            raise InputError(f"agent is {self.agent!r}, which is computed, not trained; expected usfa or uvfa.")
         if not self.seeds or len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
             raise InputError(f"seeds are {self.seeds}; expected one or more different whole numbers from 0.")
         for name, value in {"checkpoint_every": self.checkpoint_every, "threads": self.threads}.items():
@@ -98,7 +114,7 @@ class TrainConfig:
             )
         parse_sampler(self.learner.policies, self.tasks)
         if "phi" in self.environment_arguments:
-            raise InputError("environment_arguments has an entry phi; expected it as phi itself.")
+            raise InputError("environment_arguments has an entry phi; set phi instead.")
         _check_tasks(self.learner.tasks, self.tasks)
         check_environments(self.learner, self.tasks)
 
@@ -113,12 +129,17 @@ class TrainConfig:
 
     @property
     def milestones(self) -> tuple[int, ...]:
-        """When snapshots are frozen, in the unit of the budget; the first is 0, the last is the budget."""
+        """Times of the snapshots in the unit of the budget; the first is 0, the last is the budget."""
         count, budget = self.evaluation.snapshots, self.learner.budget
         return tuple(round(budget * k / count) for k in range(count + 1))
 
 
-def _check_tasks(tasks: str, training_tasks: NDArray[np.float64]) -> None:
+def _trains(agent: AgentName) -> bool:
+    found = AGENTS.find(agent)
+    return bool(getattr(getattr(found, "func", found), "trains", True))
+
+
+def _check_tasks(tasks: str | PolicySampler, training_tasks: NDArray[np.float64]) -> None:
     if tasks not in TASKS_OF_M:
         try:
             parse_sampler(tasks, training_tasks)

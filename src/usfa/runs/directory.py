@@ -1,11 +1,11 @@
-"""The run directory: what a run leaves on disk, and how it is found again.
+"""The run directory: the files of a training run.
 
-config.json      the resolved configuration, which can be given back
-metrics.jsonl    a line for every few updates
-trajectories.jsonl   of a cluster: what became of every trajectory
-checkpoints/     the state to resume from, and frozen snapshots
-agent/           the trained agent: safetensors, config.json, model card
-scores.csv       long form, one row per agent, candidates, seed, snapshot and task
+config.json          the resolved configuration, accepted by `usfa train`
+metrics.jsonl        a line for every few updates
+trajectories.jsonl   the ledger of trajectories, on a cluster
+checkpoints/         the state to resume from, and snapshots
+agent/               the trained agent: safetensors, config.json, model card
+scores.csv           long form, one row per agent, candidates, seed, snapshot and task
 figures/
 """
 
@@ -23,19 +23,22 @@ import safetensors
 import safetensors.torch
 from torch import Tensor
 
+from usfa.agents import part_texts, updated_settings
 from usfa.errors import InputError
 from usfa.files import read_checked, read_json, write_atomically, write_checked, write_json
 from usfa.records import from_json, to_json
+from usfa.registry import import_modules
 from usfa.version import __version__
 
 __all__ = ["OnExisting", "RunDirectory", "read_config"]
 
 try:
     import fcntl
-except ImportError:  # not on Windows, where nothing is locked
+except ImportError:  # Windows, where directories are not locked
     fcntl = None  # type: ignore[assignment]
 
-FORMAT = 1
+FORMAT = 2
+READABLE = (1, FORMAT)
 KEPT_CHECKPOINTS = 2
 OnExisting = Literal["refuse", "resume", "overwrite"]
 Config = TypeVar("Config")
@@ -46,31 +49,36 @@ class RunDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.agent = path / "agent"
+        self.scores = path / "scores.csv"
+        self.figures = path / "figures"
+        self.metrics = path / "metrics.jsonl"
+        self.trajectories = path / "trajectories.jsonl"
 
-    # --- finding and making ---
+    # --- opening ---
 
     @classmethod
     @contextmanager
     def opened(cls, path: Path, config: object, existing: OnExisting = "refuse") -> Iterator[RunDirectory]:
-        """A directory for a run with this configuration: new, or the one to resume. No other process works there.
+        """Create the directory of a run, or open it to resume, and lock it against other processes.
 
-        Nothing is lost without a word: a directory that holds a run is refused unless `existing` says otherwise, one
-        that holds anything else is always refused, and resuming wants the same configuration.
+        Raise InputError if the directory holds a run and `existing` is "refuse", if it holds other files, or if a run
+        to resume has another configuration.
         """
         run = cls(path)
         run.check(config, existing)
         path.mkdir(parents=True, exist_ok=True)
         with run._locked():
-            run.check(config, existing)  # again: another process may have been here in between
+            run.check(config, existing)  # again, because another process may have changed it in between
             run._sweep()
             if existing != "resume" or not run._holds_something:
                 run._begin(config)
             yield run
 
     def check(self, config: object, existing: OnExisting) -> None:
-        """InputError if :meth:`opened` would refuse; changes nothing."""
+        """Raise InputError if :meth:`opened` would; change nothing."""
         choices = get_args(OnExisting)
-        if existing not in choices:  # anything else would mean to delete what is there
+        if existing not in choices:  # a misspelt value must not delete an existing run
             raise InputError(f"existing is {existing!r}; expected one of {', '.join(map(repr, choices))}.")
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"{self.path} is a file; expected a directory for the run.")
@@ -93,7 +101,7 @@ class RunDirectory:
             raise InputError(f"Directory {self.path} holds a {header['kind']}, not a {kind}; choose another --out.")
         if existing == "refuse":
             raise InputError(
-                f"Directory {self.path} already holds a run; go on with --resume, replace it with --overwrite, "
+                f"Directory {self.path} already holds a run; continue it with --resume, replace it with --overwrite, "
                 "or choose another --out."
             )
         foreign = sorted(entry.name for entry in self.path.iterdir() if not _is_ours(entry))
@@ -101,14 +109,14 @@ class RunDirectory:
             raise InputError(f"Directory {self.path} also holds {foreign[0]!r}, not of a run; nothing was deleted.")
 
     def _sweep(self) -> None:
-        """Remove what a kill in the middle of a write left behind; runs inside this one do so for themselves."""
+        """Remove temporary files of interrupted writes, except those of runs inside this directory."""
         folders = [entry for entry in self.path.iterdir() if entry.is_dir() and entry.name != "runs"]
         for folder in (self.path, *folders):
             for torn in folder.glob(_TORN):
                 torn.unlink()
 
     def _begin(self, config: object) -> None:
-        """Nothing but the configuration. A kill in between leaves a run that is not finished, and can be replaced."""
+        """Delete everything, results first, and write the configuration. A run killed in between is unfinished."""
         ends = [entry for entry in self.path.iterdir() if entry.name in _LAST_WRITTEN]
         rest = [entry for entry in self.path.iterdir() if entry.name not in {*_LAST_WRITTEN, "config.json"}]
         for entry in (*ends, *rest):
@@ -118,24 +126,36 @@ class RunDirectory:
 
     def _check_same(self, config: object) -> None:
         found, wanted = self.config(type(config)), config
+        header, _ = _read_header(self.path / "config.json")
+        if header["format"] != FORMAT and not any((self.path / name).exists() for name in _LAST_WRITTEN):
+            raise InputError(
+                f"The run in {self.path} was started by usfa {header['version']}, whose checkpoints cannot be resumed; "
+                "expected a new --out, or --overwrite."
+            )
         if found != wanted:
             changed = ", ".join(_differences(to_json(found), to_json(wanted)))
             raise InputError(
-                f"The run in {self.path} was made with another configuration (different: {changed}); "
-                "expected the same to resume."
+                f"The run in {self.path} has another configuration (different: {changed}); expected the same to resume."
             )
 
-    def config(self, kind: type[Config]) -> Config:
-        """The run's configuration; InputError if the directory holds no run of this kind and version."""
+    def config(self, kind: type[Config], trust: bool = False) -> Config:
+        """Read the configuration; raise InputError if the directory is not a run of this kind."""
+        self.check_kind(kind)
+        return read_config(self.path / "config.json", kind, trust)
+
+    def check_kind(self, kind: type[Config]) -> None:
+        """Raise InputError if the directory is not a run of this kind and format; its settings are not read."""
         if not self.path.is_dir():
             raise InputError(f"Run directory {self.path} does not exist.")
         if not (self.path / "config.json").is_file():
             raise InputError(f"Directory {self.path} is not a run: it has no config.json.")
-        return read_config(self.path / "config.json", kind)
+        header, _ = _read_header(self.path / "config.json")
+        if header["kind"] != kind.__name__:
+            raise InputError(f"File {self.path / 'config.json'} holds a {header['kind']}; expected a {kind.__name__}.")
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Only one process at a time may work here; the lock goes with the process, also after kill -9."""
+        """Lock the directory against other processes; the lock ends with the process, also after kill -9."""
         if fcntl is None:
             yield
             return
@@ -149,27 +169,7 @@ class RunDirectory:
         finally:
             os.close(handle)
 
-    # --- what is in it ---
-
-    @property
-    def agent(self) -> Path:
-        return self.path / "agent"
-
-    @property
-    def scores(self) -> Path:
-        return self.path / "scores.csv"
-
-    @property
-    def figures(self) -> Path:
-        return self.path / "figures"
-
-    @property
-    def metrics(self) -> Path:
-        return self.path / "metrics.jsonl"
-
-    @property
-    def trajectories(self) -> Path:
-        return self.path / "trajectories.jsonl"
+    # --- files ---
 
     def _checkpoint(self, updates: int) -> Path:
         return self.path / "checkpoints" / f"state-{updates:010d}.usfa"
@@ -180,13 +180,13 @@ class RunDirectory:
     def save_checkpoint(
         self, updates: int, tensors: dict[str, Tensor], values: dict[str, Any], kept: int = KEPT_CHECKPOINTS
     ) -> None:
-        """Beside this one only the newest stay, `kept` in all."""
+        """Write a checkpoint, and delete all but the newest `kept`."""
         _write_tensors(self._checkpoint(updates), tensors, values)
         for old in self._checkpoints()[:-kept]:
             old.unlink()
 
     def load_checkpoint(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        """The newest checkpoint that is whole; None if there is none yet. A torn one is never used."""
+        """Read the newest intact checkpoint; None if there are no checkpoints, InputError if all are torn."""
         broken: InputError | None = None
         for path in reversed(self._checkpoints()):
             try:
@@ -202,7 +202,7 @@ class RunDirectory:
 
     @property
     def bytes_of_checkpoints(self) -> int:
-        """What states and snapshots take by now."""
+        """Size of all checkpoints and snapshots."""
         return sum(path.stat().st_size for path in (self.path / "checkpoints").glob("*.usfa"))
 
     def save_snapshot(self, milestone: int, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
@@ -215,13 +215,13 @@ class RunDirectory:
         return _read_tensors(path)
 
     def read_metrics(self) -> list[dict[str, Any]]:
-        """The lines of metrics.jsonl that are whole."""
+        """Read all intact lines of metrics.jsonl."""
         if not self.metrics.exists():
             return []
         return _whole_lines(self.metrics.read_bytes())
 
     def last_metrics(self) -> dict[str, Any]:
-        """The last whole line of metrics.jsonl, without reading all; empty if there is none."""
+        """Read the last intact line of metrics.jsonl, without reading the whole file; empty if there is none."""
         if not self.metrics.exists():
             return {}
         with self.metrics.open("rb") as file:
@@ -229,20 +229,20 @@ class RunDirectory:
             return next(reversed(_whole_lines(file.read())), {})
 
     def rewind_metrics(self, updates: int) -> None:
-        """Drop the lines that a resumed run will write again."""
+        """Delete the lines after this update, which a resumed run writes again."""
         if self.metrics.exists():
             kept = [json.dumps(line) + "\n" for line in self.read_metrics() if line["updates"] <= updates]
             write_atomically(self.metrics, "".join(kept).encode())
 
 
-_TORN = ".*.part"  # what a kill in the middle of a write leaves behind
-_LAST_WRITTEN = {"scores.csv", "report.md"}  # by these a run, or an experiment of several, is known to be finished
+_TORN = ".*.part"  # temporary files of interrupted writes
+_LAST_WRITTEN = {"scores.csv", "report.md"}  # their presence marks a finished run or experiment
 _LONGEST_LINE = 4096
 _OURS = {"config.json", "metrics.jsonl", "trajectories.jsonl", "report.md", "checkpoints", "agent", "figures", "runs"}
 
 
 def _differences(was: dict[str, Any], now: dict[str, Any], inside: str = "") -> Iterator[str]:
-    """The names of settings that differ, with what they were and what they would be."""
+    """Names of the settings that differ, with their old and new values."""
     for name in sorted(now):
         before, after = was.get(name), now[name]
         if isinstance(before, dict) and isinstance(after, dict):
@@ -252,12 +252,12 @@ def _differences(was: dict[str, Any], now: dict[str, Any], inside: str = "") -> 
 
 
 def _is_ours(entry: Path) -> bool:
-    """Whether a run directory's entry is one that runs write."""
+    """Whether an entry of a run directory is written by runs."""
     return entry.name in _OURS or entry.suffix == ".csv" or entry.match(_TORN)
 
 
 def _whole_lines(content: bytes) -> list[dict[str, Any]]:
-    """Lines of metrics.jsonl, without those that a kill or a power cut has torn."""
+    """Lines of metrics.jsonl, without torn ones."""
     found = []
     for line in content.split(b"\n")[:-1]:
         try:
@@ -269,9 +269,17 @@ def _whole_lines(content: bytes) -> list[dict[str, Any]]:
     return found
 
 
-def read_config(path: Path, kind: type[Config]) -> Config:
-    """The configuration in a run's config.json; InputError if it is of another kind or version."""
+def read_config(path: Path, kind: type[Config], trust: bool = False) -> Config:
+    """Read the config.json of a run; raise InputError if it has another kind or format.
+
+    Args:
+        path: the file.
+        kind: the class of the configuration.
+        trust: whether to import modules that the file names, for classes of users.
+    """
     header, fields = _read_header(path)
+    if trust:
+        import_modules(part_texts(fields))
     if header["kind"] != kind.__name__:
         raise InputError(f"File {path} holds a {header['kind']}; expected a {kind.__name__}.")
     return from_json(kind, fields, f"File {path}")
@@ -280,12 +288,12 @@ def read_config(path: Path, kind: type[Config]) -> Config:
 def _read_header(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     fields = read_json(path)
     header = {name: fields.pop(name, None) for name in ("format", "version", "kind")}
-    if header["format"] != FORMAT:
+    if header["format"] not in READABLE:
         raise InputError(
             f"File {path} has format {header['format']} (usfa {header['version']}); "
             f"usfa {__version__} reads format {FORMAT}."
         )
-    return header, fields
+    return header, updated_settings(fields)
 
 
 def _write_tensors(path: Path, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:

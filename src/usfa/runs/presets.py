@@ -1,27 +1,28 @@
-"""The paper's settings by name."""
+"""Presets: configurations of the paper's experiments by name."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from usfa.errors import unknown_name
-from usfa.runs.config import EvaluationConfig, TrainConfig
 from usfa.learning import LearnerConfig
 from usfa.networks import MNIH_2015, NetworkConfig
+from usfa.registry import text_of
+from usfa.runs.config import EvaluationConfig, TrainConfig
 
 __all__ = ["PRESETS", "ROOM_VARIANTS", "TRIP_VARIANTS", "agent_name", "command_for", "preset"]
 
 _TRIP = TrainConfig(
     environment="trip",
     training_tasks="trip-train",
-    # Section 4.1 gives n_z, D_z and γ. The rest was chosen on policies drawn from D_z, see docs/trip.md.
+    # n_z, D_z and γ are from Section 4.1; the other settings were tuned on policies from D_z, see docs/trip.md.
     network=NetworkConfig(trunk=(64,), embedding=(32, 32), head=(64,)),
     learner=LearnerConfig(
         policies="box:0,1",
         policies_per_step=5,
         gamma=1.0,
         epsilon=0.5,
-        reuse=15,
+        replay_ratio=15,
         replay_capacity=2000,
         learning_rate=3e-3,
         budget=1000,
@@ -46,7 +47,7 @@ _ROOM_PAPER = TrainConfig(
     environment="room",
     training_tasks="room-train",
     environment_arguments={"image_size": 84},
-    # Section 4.2 and Appendix C, but for γ, the optimiser, the target network and the replay, which it does not give.
+    # Section 4.2 and Appendix C, which do not specify γ, the optimiser, the target network and the replay.
     network=NetworkConfig(MNIH_2015, memory=256, trunk=(128,), embedding=(32, 32), head=(128,)),
     learner=LearnerConfig(
         policies="gaussian:0.1",
@@ -54,7 +55,7 @@ _ROOM_PAPER = TrainConfig(
         environments=200,
         tasks="fixed",
         trajectory_length=32,
-        reuse=1,
+        replay_ratio=1,
         replay_capacity=20,
         updates_per_round=50,
         target_every=100,
@@ -87,7 +88,7 @@ _ROOM_LAPTOP = replace(
 
 
 def _uvfa(config: TrainConfig, policies: str, policies_per_step: int) -> TrainConfig:
-    """The same settings for a UVFA, which learns about tasks and has no candidate set."""
+    """The same settings for a UVFA, which has no candidate sets."""
     return replace(
         config,
         agent="uvfa",
@@ -97,7 +98,7 @@ def _uvfa(config: TrainConfig, policies: str, policies_per_step: int) -> TrainCo
 
 
 def _sf_gpi(config: TrainConfig) -> TrainConfig:
-    """SF&GPI is USFA whose policies are the training tasks, in learning and in acting."""
+    """The same settings for SF&GPI: a USFA that learns and acts with the policies of the training tasks only."""
     return replace(
         config,
         learner=replace(config.learner, policies="train", policies_per_step=len(config.tasks)),
@@ -111,7 +112,7 @@ TRIP_VARIANTS = {
     "uvfa-off-policy": "trip-uvfa-off-policy",
     "sf-gpi": "trip-sf-gpi",
 }
-"""Learned agents of Section 4.1, and their presets."""
+"""Presets of the learned agents of Section 4.1."""
 
 ROOM_VARIANTS = {
     "usfa": "",
@@ -121,11 +122,11 @@ ROOM_VARIANTS = {
     "usfa-sigma-0.5": "-sigma-0.5",
     "usfa-8-tasks": "-8-tasks",
 }
-"""Agents of Section 4.3 and Appendix D, and what their presets add to the name of the first."""
+"""Suffixes of the presets of the agents of Section 4.3 and Appendix D."""
 
 
 def _room_variants(name: str, base: TrainConfig, about: str) -> dict[str, tuple[TrainConfig, str]]:
-    """A preset for each; everything that is not said here is the same for all."""
+    """A preset for each of ROOM_VARIANTS, derived from `base`."""
     broad = replace(base, learner=replace(base.learner, policies="gaussian:0.5"))
     variants = {
         "usfa": (base, f"USFA in the room, {about}"),
@@ -157,7 +158,7 @@ PRESETS: dict[str, tuple[TrainConfig, str]] = {
     **_room_variants("room-laptop", _ROOM_LAPTOP, "42×42 pixels and a small network, for 2 cores"),
     **_room_variants("room-paper", _ROOM_PAPER, "with the paper's network and environments"),
 }
-"""Configurations with a word about each."""
+"""Configurations with descriptions."""
 
 _VARIANTS = {
     **{f"room-laptop{end}": variant for variant, end in ROOM_VARIANTS.items()},
@@ -166,14 +167,14 @@ _VARIANTS = {
 
 
 def agent_name(config: TrainConfig) -> str:
-    """What tables of scores call an agent: the variant of the paper's that it is, or its kind."""
+    """Name of an agent in tables of scores: its variant in the paper, or its kind."""
     for name, variant in _VARIANTS.items():
-        if _what_makes_a_variant(PRESETS[name][0]) == _what_makes_a_variant(config):
+        if _variant_key(PRESETS[name][0]) == _variant_key(config):
             return variant
-    return config.agent
+    return text_of(config.agent, "agent")
 
 
-def _what_makes_a_variant(config: TrainConfig) -> tuple[str, ...]:
+def _variant_key(config: TrainConfig) -> tuple[object, ...]:
     return config.environment, config.agent, config.training_tasks, config.learner.policies
 
 
@@ -184,7 +185,7 @@ def preset(name: str) -> TrainConfig:
 
 
 def command_for(config: TrainConfig) -> str:
-    """How to train this again: by its preset, with another length if need be, else by the configuration itself."""
+    """The command that repeats a training: with a preset and changed flags if possible, otherwise with config.json."""
     for name, (found, _) in PRESETS.items():
         same = replace(
             found,
@@ -194,14 +195,14 @@ def command_for(config: TrainConfig) -> str:
             evaluation=replace(found.evaluation, snapshots=config.evaluation.snapshots),
         )
         if same == config:
-            was, now = _length_and_precision(found), _length_and_precision(config)
+            was, now = _flags(found), _flags(config)
             changed = "".join(f" {flag} {value}" for flag, value in now.items() if was[flag] != value)
             return f"usfa train {name} --seeds {' '.join(map(str, config.seeds))}{changed}"
     return "usfa train config.json"
 
 
-def _length_and_precision(config: TrainConfig) -> dict[str, object]:
-    """What a preset may be given anew, by its flag."""
+def _flags(config: TrainConfig) -> dict[str, object]:
+    """Values of the settings that :func:`command_for` may change, by flag."""
     return {
         "--learner.budget": config.learner.budget,
         "--evaluation.snapshots": config.evaluation.snapshots,

@@ -1,4 +1,4 @@
-"""Settings for an environment without a preset, chosen by what it shows and by the size of its returns."""
+"""Default settings for an environment without a preset, from its observations and the size of its returns."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from rich.console import Console
 from usfa.environments import Environment, EnvironmentBatch, ObservationSpec, feature_count, source
 from usfa.errors import InputError
 from usfa.evaluation import exact_mdp
-from usfa.runs.config import EvaluationConfig, TrainConfig
 from usfa.learning import LearnerConfig
 from usfa.networks import MNIH_2015, NetworkConfig
 from usfa.progress import ProgressBar, progress_bar
+from usfa.runs.config import EvaluationConfig, TrainConfig
 
 __all__ = ["settings_for"]
 
 Array = NDArray[np.float64]
 
 RANDOM_STEPS = 2000
-"""How long an environment is looked at to learn how large its returns are."""
+"""Random steps to estimate the size of returns and observations."""
 
 # Measured on MO-Gymnasium's environments, see docs/mo-gymnasium.md.
 _VECTORS = LearnerConfig(
@@ -36,18 +36,18 @@ _VECTORS = LearnerConfig(
     lambda_=0.9,
     gamma=0.99,
     epsilon=0.05,
-    boldest=1.0,
-    reuse=7,
+    epsilon_max=1.0,
+    replay_ratio=7,
     replay_capacity=1000,
     learning_rate=1e-3,
-    average=0.01,
+    ema=0.01,
     along_z=10.0,
     budget=300_000,
     budget_unit="frames",
 )
-_IMAGES = replace(_VECTORS, trajectory_length=16, reuse=1, replay_capacity=50, budget=1_000_000)
+_IMAGES = replace(_VECTORS, trajectory_length=16, replay_ratio=1, replay_capacity=50, budget=1_000_000)
 _BYTES_OF_PAST = 2 * 2**30
-"""What past trajectories of images may take: 50 of them up to 150×150 pixels, fewer of larger ones."""
+"""Maximum bytes of replayed images: enough for 50 trajectories up to 150×150 pixels, fewer of larger images."""
 
 
 def settings_for(
@@ -56,27 +56,27 @@ def settings_for(
     phi: str = "reward",
     console: Console | None = None,
 ) -> TrainConfig:
-    """How to train in any environment for all preferences on the simplex; every setting can be changed.
+    """Choose a configuration to train in any environment for all preferences on the simplex.
 
     Args:
         environment: its name, as in :func:`usfa.environments.make`.
-        arguments: of the environment.
-        phi: where φ comes from, see :class:`usfa.environments.VectorReward`.
-        console: where to show progress, as long as it lasts.
+        arguments: arguments of the environment.
+        phi: source of φ, see :class:`usfa.environments.VectorReward`.
+        console: for a temporary progress bar; None shows nothing.
     """
-    if not isinstance(environment, str):  # a configuration is kept as text
-        raise InputError(f"The environment is {environment}; expected a name, which usfa.environments.register gives.")
+    if not isinstance(environment, str):  # configurations are saved as text
+        raise InputError(f"The environment is {environment}; expected a name, see usfa.environments.register.")
     env = source(environment, phi=phi, **(arguments or {})).one()
     spec, features = ObservationSpec.of(env.observation_space), feature_count(env)
     learner = replace(_learner(spec), gamma=_discount(env))
-    with progress_bar(f"looking at {environment}", RANDOM_STEPS, "steps", console, stays=False) as bar:
+    with progress_bar(f"random steps in {environment}", RANDOM_STEPS, "steps", console, stays=False) as bar:
         seen, returns = _random_play(env, learner.gamma, bar)
-    network = NetworkConfig(trunk=(128,), head=(128,), scale=_size(returns))
+    network = NetworkConfig(trunk=(128,), head=(128,), output_scale=_size(returns))
     if spec.is_image:
         network = replace(network, convolutions=_convolutions(min(spec.shape[:2])), normalise=True)
     if spec.is_vector:
-        centre, spread = np.where(spec.amounts, (seen.mean(axis=0), _spread(seen)), [[0.0], [1.0]])
-        network = replace(network, centre=_rounded(centre), spread=_rounded(spread))
+        centre, scale = np.where(spec.amounts, (seen.mean(axis=0), _spread(seen)), [[0.0], [1.0]])
+        network = replace(network, obs_centre=_rounded(centre), obs_scale=_rounded(scale))
     return TrainConfig(
         environment=environment,
         training_tasks=f"corners:{features}",
@@ -99,13 +99,13 @@ def _learner(spec: ObservationSpec) -> LearnerConfig:
 
 
 def _discount(env: Environment) -> float:
-    """What the tables of a finite MDP say; elsewhere nobody does."""
+    """The discount of a finite MDP; for other environments the default."""
     mdp = exact_mdp(env)
     return _VECTORS.gamma if mdp is None else float(mdp.discount.max())
 
 
 def _convolutions(side: int) -> tuple[tuple[int, int, int], ...]:
-    """Those of Mnih et al. 2015, whose first layer grows with images beyond 84 pixels; smaller ones below 36."""
+    """Layers of Mnih et al. 2015, with a larger first kernel above 84 pixels; smaller layers below 36 pixels."""
     if side >= 36:
         (channels, kernel, stride), *rest = MNIH_2015
         times = max(1, round(side / 84))
@@ -116,13 +116,13 @@ def _convolutions(side: int) -> tuple[tuple[int, int, int], ...]:
 
 
 def _size(returns: Array) -> float:
-    """The mean length of a vector return, to two digits; 1 if there is none."""
+    """Mean norm of the vector returns, to two digits; 1 if it is 0."""
     size = float(np.linalg.norm(returns, axis=-1).mean())
     return float(f"{size:.2g}") if size > 0 else 1.0
 
 
 def _spread(seen: Array) -> Array:
-    """The standard deviation of every entry; 1 where nothing moved."""
+    """Standard deviation of every entry; 1 for constant entries."""
     deviation = seen.std(axis=0)
     return np.where(deviation > 1e-6, deviation, 1.0)
 
@@ -132,9 +132,9 @@ def _rounded(values: Array) -> tuple[float, ...]:
 
 
 def _random_play(env: Environment, gamma: float, bar: ProgressBar) -> tuple[Array, Array]:
-    """Vectors that were seen [steps, ...] (nothing of images) and discounted returns [steps, D], as far as they go.
+    """Vector observations [steps, ...] (empty for images) and discounted returns [steps, D] of random actions.
 
-    Closes the environment.
+    Returns are truncated at the last step. Closes the environment.
     """
     batch = EnvironmentBatch([env], gamma, [0])
     rng = np.random.default_rng(0)

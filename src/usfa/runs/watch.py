@@ -1,4 +1,4 @@
-"""Watching a policy: a film and a contact sheet of one episode, with the task and what was collected drawn over it."""
+"""Record one episode as a film and a contact sheet, with the task and the collected objects."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import gymnasium as gym
 import numpy as np
@@ -22,13 +22,12 @@ from usfa.decisions import rule_name
 from usfa.environments import Environment, feature_count, make
 from usfa.environments.batch import failing_in
 from usfa.environments.room import OBJECTS, RoomRules
-from usfa.environments.room.layout import wall_cells
-from usfa.environments.room.rules import split_arguments
+from usfa.environments.room.rules import split_arguments, wall_cells
 from usfa.errors import InputError
-from usfa.runs.loading import load
 from usfa.figures.films import MapOfRoom, Pixels, compose, contact_sheet
 from usfa.files import require_free, write_atomically
 from usfa.progress import progress_bar
+from usfa.runs.loading import load
 from usfa.tasks import format_task, parse_task
 
 __all__ = ["Watch", "watch"]
@@ -38,34 +37,36 @@ STATE_POLICIES = ("oracle", "greedy")
 
 @dataclass(frozen=True)
 class Watch:
-    """What to record."""
+    """The episode to record."""
 
     task: str
-    """w: "1,-1,0,0" or "1-100"."""
+    """The task w: "1,-1,0,0" or "1-100"."""
     agent: str | None = None
     """A trained agent: a name or a run directory."""
     candidates: str | None = None
     """The candidate set C of the agent."""
+    trust: bool = False
+    """Allow the agent's file to name modules to import, for its network, sampler or agent class."""
     rule: str | None = None
-    """How the agent chooses among them: cautious (its default), gpi, follow."""
+    """The decision rule of the agent: cautious (the default), gpi, follow."""
     policy: Literal["random", "greedy", "oracle"] = "oracle"
-    """Who acts if there is no agent: random; greedy or oracle, which see the true state of the room."""
+    """The policy if there is no agent: random, or greedy or oracle, which use the true state of the room."""
     steps: int = 300
-    """Decisions to record, 15 per second; the film ends with the episode at the latest."""
+    """Number of decisions to record, 15 per second; fewer if the episode ends earlier."""
     seed: int = 0
-    """Of the room and of the random policy."""
+    """Random seed of the environment and of the random policy."""
     arguments: Mapping[str, bool | int | float | str] = field(default_factory=dict)
     """Arguments of the environment, such as: types 6 layout "...../.##../...../...../....." (a slash ends a line)."""
     phi: str | None = None
-    """Where φ comes from: reward (a vector), info (info["vector_reward"]), or module:function; by default what the
-    agent was trained with, else reward."""
+    """Source of φ: reward (a vector), info (info["vector_reward"]), or module:function; by default that of the
+    agent's training, or reward."""
     size: int = 336
-    """Pixels of the view, and of the map beside it."""
+    """Width and height in pixels of the view, and of the map beside it."""
     out: Path | None = None
-    """The film, .gif or .mp4; by default runs/watch-ENVIRONMENT-ACTOR-TASK.gif. The contact sheet gets the same name
-    with .png."""
+    """File of the film, .gif or .mp4; by default runs/watch-ENVIRONMENT-ACTOR-TASK.gif. The contact sheet is written to
+    the same name with .png."""
     overwrite: bool = False
-    """Replace film and contact sheet if they are there already."""
+    """Replace an existing film and contact sheet."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.steps <= 100_000:
@@ -78,11 +79,11 @@ class Watch:
             if value is not None and self.agent is None:
                 raise InputError(f"{name} is {value!r}, but there is no agent; expected one with --agent.")
         if self.out is not None and self.out.suffix not in {".gif", ".mp4"}:
-            raise InputError(f"The film is to be {self.out}; expected a name that ends in .gif or .mp4.")
+            raise InputError(f"out is {self.out}; expected a name that ends in .gif or .mp4.")
 
     @property
     def actor(self) -> str:
-        """Who acts, in a word."""
+        """The name of the agent or policy."""
         return self.policy if self.agent is None else self.agent
 
     def path(self, environment: str) -> Path:
@@ -90,22 +91,8 @@ class Watch:
         return self.out or Path("runs") / (re.sub(r"[:/;]", "-", f"watch-{environment}-{actor}-{self.task}") + ".gif")
 
 
-class _Scene(Protocol):
-    """An episode that can be acted in and looked at."""
-
-    names: tuple[str, ...]  # of the features
-    over: bool  # the episode has ended
-    policy: Policy | None  # of the agent, if there is one
-
-    def step(self) -> NDArray[np.float64]:
-        """Let the policy act once; returns φ."""
-        ...
-
-    def look(self, size: int) -> tuple[Pixels, MapOfRoom | None]: ...
-
-
 def watch(environment: str, request: Watch, console: Console | None = None) -> tuple[Path, Path]:
-    """Record one episode; returns the paths of the film and of the contact sheet."""
+    """Record one episode; return the paths of the film and of the contact sheet."""
     film = request.path(environment)
     if film.suffix == ".mp4" and importlib.util.find_spec("imageio_ffmpeg") is None:
         raise InputError("A film in .mp4 needs imageio-ffmpeg; install it with pip install 'usfa[video]', or use .gif.")
@@ -121,12 +108,12 @@ def watch(environment: str, request: Watch, console: Console | None = None) -> t
                 shown.append(frame)
             bar.update(number + 1)
     write_atomically(film, writer.content())
-    write_atomically(sheet, _png(contact_sheet(shown, columns=3)))
+    write_atomically(sheet, _encoded(Image.fromarray(contact_sheet(shown, columns=3)), "PNG", optimize=True))
     return film, sheet
 
 
 def _check_writable(film: Path, sheet: Path, overwrite: bool) -> None:
-    """What would fail after the film, or lose another one, fails now."""
+    """Check before the episode that film and contact sheet can be written."""
     for path in (film, sheet):
         if path.is_dir():
             raise InputError(f"{path} is a directory; expected the name of a film.")
@@ -164,28 +151,32 @@ def _scene(environment: str, request: Watch) -> tuple[_Scene, NDArray[np.float64
         name: value.replace("/", "\n") if name == "layout" and isinstance(value, str) else value
         for name, value in request.arguments.items()
     }
-    agent = None if request.agent is None else load(request.agent)
-    # An agent sees what it was trained with; what the request says comes on top of that.
+    agent = None if request.agent is None else load(request.agent, trust=request.trust)
+    # Arguments of the request override those of the agent's training.
     arguments = {**(agent.file.environment_arguments if agent is not None else {}), **given}
     if environment == "room":
         rules, camera = split_arguments(arguments, "--arguments")
-        _check_fits(agent, request, environment, rules.types)
-        w = parse_task(request.task, rules.types)
-        return _RoomScene(request, rules, camera, w, _policy_of(agent, request, w)), w
+        w, policy = _task_and_policy(agent, request, environment, rules.types)
+        return _RoomScene(request, rules, camera, w, policy), w
     if agent is None and request.policy in STATE_POLICIES:
-        raise InputError(f"The {request.policy} knows only the environment 'room'; given was {environment!r}.")
+        raise InputError(f"The {request.policy} works only in the environment 'room'; given was {environment!r}.")
     env = _with_pictures(environment, _phi_of(agent, request), arguments)
-    _check_fits(agent, request, environment, feature_count(env))
-    w = parse_task(request.task, feature_count(env))
-    return _EnvironmentScene(env, request, w, _policy_of(agent, request, w)), w
+    w, policy = _task_and_policy(agent, request, environment, feature_count(env))
+    return _EnvironmentScene(env, request, w, policy), w
 
 
-def _check_fits(agent: TrainedAgent | None, request: Watch, environment: str, features: int) -> None:
-    if agent is not None and agent.file.spec.features != features:
+def _task_and_policy(
+    agent: TrainedAgent | None, request: Watch, environment: str, features: int
+) -> tuple[NDArray[np.float64], Policy | None]:
+    if agent is None:
+        return parse_task(request.task, features), None
+    if agent.file.spec.features != features:
         raise InputError(
             f"The agent {request.agent!r} is for {agent.file.environment!r} with {agent.file.spec.features} features; "
             f"{environment!r} has {features}."
         )
+    w = parse_task(request.task, features)
+    return w, agent.policy(w, request.candidates, request.rule, seed=request.seed)
 
 
 def _with_pictures(environment: str, phi: str, arguments: Mapping[str, Any]) -> Environment:
@@ -199,28 +190,24 @@ def _with_pictures(environment: str, phi: str, arguments: Mapping[str, Any]) -> 
 
 
 def _phi_of(agent: TrainedAgent | None, request: Watch) -> str:
-    """What the request says, else what the agent was trained with."""
+    """The source of φ in the request, else that of the agent's training."""
     if request.phi is not None or agent is None:
         return request.phi or "reward"
-    if ":" in agent.file.phi:  # it would be imported and run, and a file may come from anybody
-        raise InputError(f"The agent's φ is the function {agent.file.phi!r}; expected it as --phi, if you know it.")
+    if ":" in agent.file.phi:  # never import a function that an untrusted file names
+        raise InputError(f"The agent's φ is the function {agent.file.phi!r}; pass it as --phi if you trust it.")
     return agent.file.phi
 
 
-def _policy_of(agent: TrainedAgent | None, request: Watch, w: NDArray[np.float64]) -> Policy | None:
-    return None if agent is None else agent.policy(w, request.candidates, request.rule, seed=request.seed)
-
-
 class _RoomScene:
-    """The numba room, whose true state the oracle and the map see."""
+    """An episode in the room, with a map. The oracle has access to the true state."""
 
     over = False
 
     def __init__(
         self, request: Watch, rules: RoomRules, camera: dict[str, Any], w: NDArray[np.float64], policy: Policy | None
     ) -> None:
-        # Here and not above: they bring the compiler, which nothing else on the command line needs.
-        from usfa.environments.room.batch import RoomBatch
+        # Imported here because they load the compiler, which no other command needs.
+        from usfa.environments.room.env import RoomBatch
         from usfa.environments.room.oracle import Greedy, Oracle, StatePolicy, random_policy
 
         self.policy = policy
@@ -262,7 +249,7 @@ class _RoomScene:
 
 
 class _EnvironmentScene:
-    """Any environment that renders, for random policies and agents."""
+    """An episode in any environment that renders, for agents and the random policy."""
 
     over = False
 
@@ -294,14 +281,17 @@ class _EnvironmentScene:
         return picture, None
 
 
-def _png(picture: Pixels) -> bytes:
+_Scene = _RoomScene | _EnvironmentScene
+
+
+def _encoded(image: Image.Image, encoding: str, **options: Any) -> bytes:
     content = io.BytesIO()
-    Image.fromarray(picture).save(content, "PNG", optimize=True)
+    image.save(content, encoding, **options)
     return content.getvalue()
 
 
 class _Gif:
-    """Every second frame at 7.5 per second, in 128 colours: films in GIF are large."""
+    """A film with every second frame, at 7.5 per second and in 128 colours, because GIF files are large."""
 
     def __init__(self) -> None:
         self._pictures: list[Image.Image] = []
@@ -313,14 +303,12 @@ class _Gif:
         self._seen += 1
 
     def content(self) -> bytes:
-        content = io.BytesIO()
         first, *others = self._pictures
-        first.save(content, "GIF", save_all=True, append_images=others, duration=133, loop=0)
-        return content.getvalue()
+        return _encoded(first, "GIF", save_all=True, append_images=others, duration=133, loop=0)
 
 
 class _Mp4:
-    """All frames at 15 per second, encoded as they come."""
+    """A film with all frames, at 15 per second."""
 
     def __init__(self) -> None:
         import imageio.v2 as imageio

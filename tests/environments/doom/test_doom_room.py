@@ -16,10 +16,10 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from usfa.environments import EnvironmentBatch, action_count, feature_count, make
-from usfa.environments.doom import DoomRoom, engine, pictures, scenario
-from usfa.environments.doom.engine import Camera
-from usfa.environments.room.layout import wall_cells, wall_distance
-from usfa.environments.room.rules import ACTIONS, OBJECTS, RoomRules
+from usfa.environments.doom import DoomRoom, env, pictures, scenario
+from usfa.environments.doom.env import Camera
+from usfa.environments.room.rules import ACTIONS, OBJECTS, RoomRules, wall_cells, wall_distance
+from usfa.environments.room.textures import BOXES
 from usfa.errors import InputError
 
 pytest.importorskip("vizdoom", reason="vizdoom is not installed")
@@ -333,7 +333,7 @@ def test_objects_are_seen_where_they_are():
             red, green, blue = np.moveaxis(image.astype(int), -1, 0)
             _, columns = np.nonzero((red > 2 * green + 20) & (red > 2 * blue + 20))
             assert columns.mean() + 0.5 == pytest.approx(42 + focal * right / ahead, abs=1.0)
-            assert np.ptp(columns) + 1 == pytest.approx(focal * 0.8 / ahead, abs=2.5)
+            assert np.ptp(columns) + 1 == pytest.approx(focal * 0.94 * BOXES[1, 0] / ahead, abs=2.5)  # within its box
             checked += 1
     assert checked > 15
     env.close()
@@ -342,8 +342,8 @@ def test_objects_are_seen_where_they_are():
 def test_the_embedded_room_has_the_same_camera_and_spaces(room):
     pytest.importorskip("numba", reason="numba is not installed")
     drawing = importlib.import_module("usfa.environments.room.drawing")
-    assert (engine.FIELD_OF_VIEW, scenario.EYE) == (drawing.FIELD_OF_VIEW, drawing.EYE)
-    assert pictures.WALL_HEIGHT == drawing.CEILING
+    assert env.FIELD_OF_VIEW == drawing.FIELD_OF_VIEW
+    assert (scenario.EYE, scenario.CEILING) == (drawing.EYE, drawing.CEILING)
     embedded = importlib.import_module("usfa.environments.room.env").Room()
     for name in ("observation_space", "action_space", "reward_space", "action_names", "object_names", "rules"):
         assert getattr(room, name) == getattr(embedded, name)
@@ -370,11 +370,15 @@ def test_a_smaller_image_is_the_same_view(room):
 
 
 def test_types_have_their_colours():
-    """Each type in turn fills part of some view with its own colour."""
+    """Each type in turn fills part of some view with the colour that most of its sprite has."""
     env = DoomRoom(types=8, objects_per_type=4)
     views = np.concatenate([env.reset(seed=seed)[0].reshape(-1, 3) for seed in range(20)])
-    for kind in OBJECTS:
-        assert (np.abs(views.astype(int) - kind.colour).max(axis=1) <= 8).sum() > 30, kind.name
+    for index, kind in enumerate(OBJECTS):
+        picture = pictures.sprite(index)
+        shades, counts = np.unique(picture[picture[..., :3].max(axis=-1) > 20][:, :3], axis=0, return_counts=True)
+        main = shades[counts.argmax()]
+        assert np.abs(main / np.linalg.norm(main) - kind.colour / np.linalg.norm(kind.colour)).max() < 0.02, kind.name
+        assert (np.abs(views.astype(int) - main).max(axis=1) <= 8).sum() > 30, kind.name
     env.close()
 
 
@@ -461,7 +465,7 @@ def test_actions_that_do_not_exist(room, action):
         ({"speed": 1.0}, r"^speed is 1\.0; expected more than 0, at most 0\.9375 metres"),
         (
             {"rules": RoomRules(), "side": 5.0},
-            r"^The rules came whole and in parts \(side\); expected one or the other\.$",
+            r"^rules is given together with side; expected one or the other\.$",
         ),
         ({"colour": "red"}, r"^Environment 'room-doom' cannot be made with \{'colour': 'red'\}: "),
     ],

@@ -14,6 +14,7 @@ from usfa.environments.doom import pictures, write_scenario
 from usfa.environments.doom.scenario import counter_slots, decorate, object_type, textmap
 from usfa.environments.room import rules as room_rules
 from usfa.environments.room.rules import OBJECTS, RoomRules
+from usfa.environments.room.textures import BOXES, surface
 from usfa.errors import InputError
 
 PILLARS = """
@@ -189,17 +190,30 @@ def test_same_rules_same_bytes(tmp_path):
 
 
 @pytest.mark.parametrize("index", range(len(OBJECTS)), ids=[kind.name for kind in OBJECTS])
-def test_sprites_stand_on_the_floor_in_their_colour(index):
+def test_sprites_have_the_size_height_and_colour_of_the_room(index):
     picture = pictures.sprite(index)
+    width, low, high = 64 * BOXES[index]
+    assert picture.shape[:2] == pytest.approx((high, width), abs=0.5)
     solid = picture[..., 3] > 0
-    assert solid[-3:].any()
-    assert 0.15 < solid.mean() < 0.95
+    assert set(np.unique(picture[..., 3])) <= {0, 255}
+    assert len(picture) - 1 - np.flatnonzero(solid.any(axis=1)).max() == pytest.approx(low, abs=5)
+    assert 0.3 < solid[: round(high - low)].mean() <= 1
     reread = matplotlib.image.imread(io.BytesIO(pictures.png(picture, standing=True)))
     assert (reread * 255).round().astype(np.uint8).tolist() == picture.tolist()
     colour = np.array(OBJECTS[index].colour, float)
     direction = picture[solid][:, :3] @ colour / np.linalg.norm(colour)
     length = np.linalg.norm(picture[solid][:, :3].astype(float), axis=1)
     assert (direction > 0.97 * length).mean() > 0.3  # dark or light, but of the type's hue
+
+
+@pytest.mark.parametrize("name", ["north", "east", "south", "west", "floor", "ceiling"])
+def test_surfaces_are_those_of_the_room_in_the_palette(name):
+    picture = pictures.surface(name)
+    assert picture.shape == (128, 128, 3)
+    assert (picture[::2, ::2] == surface(name)).all()
+    palette = pictures.palette().astype(int)
+    shades = np.unique(picture.reshape(-1, 3), axis=0).astype(int)
+    assert np.abs(shades[:, None] - palette).max(axis=-1).min(axis=1).max() <= 12
 
 
 def test_a_sprite_tells_its_origin():

@@ -4,9 +4,8 @@ import math
 
 import numpy as np
 
-from usfa.environments.room.drawing import CEILING, FLOOR_TILE, WALL_TILE, surface_level
-from usfa.environments.room.layout import wall_cells
-from usfa.environments.room.rules import EYE, FIELD_OF_VIEW
+from usfa.environments.room.drawing import FLOOR_TILE, WALL_TILE, surface_level
+from usfa.environments.room.rules import CEILING, EYE, FIELD_OF_VIEW, wall_cells
 from usfa.environments.room.textures import BOXES, offset_of, textures
 
 NEAR = 0.2

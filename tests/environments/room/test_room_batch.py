@@ -120,7 +120,7 @@ def test_frame_stack_holds_the_latest_frames():
         (lambda: RoomBatch(2).step([0, 8]), "Action 8 is unknown; expected one of 0 (forward), 1 (backward)"),
         (lambda: RoomBatch(2).step([-1, 0]), "Action -1 is unknown"),
         (lambda: RoomBatch(2).step([0]), "The actions have shape (1,); expected (2,), one per room."),
-        (lambda: RoomBatch(2).reset([0]), "2 rooms came with 1 seeds; expected as many."),
+        (lambda: RoomBatch(2).reset([0]), "2 rooms have 1 seeds; expected one per room."),
         (lambda: RoomBatch(0), "size is 0; expected 1 to 100000."),
         (lambda: RoomBatch(1, image_size=4), "image_size is 4; expected 8 to 2048."),
         (lambda: RoomBatch(1, gamma=0), "gamma is 0; expected a number above 0, at most 1."),

@@ -92,7 +92,7 @@ def test_render_is_the_same_view_larger():
     [
         ({"render_mode": "human"}, "render_mode is 'human'; expected 'rgb_array' or None."),
         ({"render_size": 1}, "render_size is 1"),
-        ({"rules": RoomRules(), "types": 2}, "The rules came whole and in parts (types)"),
+        ({"rules": RoomRules(), "types": 2}, "rules is given together with types; expected one or the other."),
         ({"colour": "red"}, "cannot be made with"),
     ],
 )

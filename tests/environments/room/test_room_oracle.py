@@ -3,7 +3,7 @@ import pytest
 
 from usfa.environments.room import Oracle, RoomBatch, RoomRules, random_policy
 from usfa.environments.room.oracle import Greedy
-from usfa.environments.room.times import times_to_collect
+from usfa.environments.room.routes import times_to_collect
 from usfa.environments.room.yardstick import as_markdown, returns, yardstick
 from usfa.errors import InputError
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from usfa.environments.room import ACTIONS, Room, RoomBatch, RoomRules
-from usfa.environments.room.layout import wall_cells, wall_distance
 from usfa.environments.room.oracle import Greedy
+from usfa.environments.room.rules import wall_cells, wall_distance
 from usfa.errors import InputError
 
 PILLARS = "......\n.#..#.\n......\n......\n.#..#.\n......"

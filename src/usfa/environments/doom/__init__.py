@@ -1,4 +1,4 @@
-"""The first-person room on ViZDoom (extra `doom`), its scenario written from the rules."""
+"""The first-person room on ViZDoom (extra `doom`)."""
 
 from usfa.environments.doom.env import DoomRoom
 from usfa.environments.doom.scenario import write_scenario

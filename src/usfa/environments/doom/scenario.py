@@ -1,8 +1,8 @@
 """The room as a Doom scenario: map, actors and pictures, written into a PK3 (a zip file).
 
 A metre is 64 of Doom's units. Doom draws heights a fifth taller than widths, so heights are divided by 1.2. A decision
-is two tics, the nearest that Doom's 35 tics per second come to 15 decisions per second (17.5); nothing but the agent
-moves in the room, so what counts are metres and degrees per decision, and these are those of the rules.
+is two of Doom's tics, 17.5 decisions per second instead of 15. Only the agent moves, so the clock does not matter:
+metres and degrees per decision are those of the rules.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usfa.environments.doom import pictures
-from usfa.environments.room.layout import free_places, wall_cells
-from usfa.environments.room.rules import EYE, OBJECTS, RoomRules
+from usfa.environments.room.rules import CEILING, EYE, OBJECTS, RoomRules, free_places, wall_cells
 from usfa.errors import InputError
 
 __all__ = ["MAP", "TICS", "UNITS", "counter_slots", "decorate", "object_type", "textmap", "write_scenario"]
@@ -28,9 +27,8 @@ TICS = 2
 """Doom's tics per decision."""
 UNITS = 64.0
 """Doom's units of length per metre."""
-"""Metres above the floor."""
-_PLACED_SLOT = 9  # counts whoever found a place: the agent once, an object each time it appears
-_TALL = 1.2
+_PLACED_SLOT = 9  # counts placements: the agent once, an object each time it appears
+_TALL = 1.2  # height of a pixel of Doom relative to its width
 _AGENT_HEIGHT = 1.2
 _FULL_THRUST = 1.5625  # units per tic that Doom adds to a player's velocity at full input and ForwardMove 1
 _MOST_UNITS_PER_TIC = 30.0  # Doom caps velocities here
@@ -40,19 +38,19 @@ _WALL_TEXTURES = {"north": "WALLN", "east": "WALLE", "south": "WALLS", "west": "
 
 
 def write_scenario(rules: RoomRules, path: Path) -> None:
-    """Write the PK3. The same rules give the same bytes; InputError if the objects do not fit into the room."""
+    """Write the PK3; the same rules give the same bytes. InputError if the objects do not fit into the room."""
     free_places(rules, wall_cells(rules))
     files: dict[str, bytes] = {
         "DECORATE.txt": decorate(rules).encode(),
         "MAPINFO.txt": _MAPINFO.encode(),
         f"maps/{MAP}.wad": _wad(textmap(rules)),
-        "PLAYPAL.lmp": pictures.palette().tobytes() * 14,  # the other 13 tint the screen in Doom, ours never
+        "PLAYPAL.lmp": pictures.palette().tobytes() * 14,  # 13 of them are tints of Doom, not used here
         "COLORMAP.lmp": pictures.colormap().tobytes(),
-        "flats/ROOMFLOR.png": pictures.png(pictures.floor()),
-        "flats/ROOMCEIL.png": pictures.png(pictures.ceiling()),
+        "textures/ROOMFLOR.png": pictures.png(pictures.surface("floor")),
+        "textures/ROOMCEIL.png": pictures.png(pictures.surface("ceiling")),
     }
     for side, name in _WALL_TEXTURES.items():
-        files[f"textures/{name}.png"] = pictures.png(pictures.wall(side, _wall_units()))
+        files[f"textures/{name}.png"] = pictures.png(pictures.surface(side))
     for index in range(rules.types):
         files[f"sprites/{_sprite_name(index)}A0.png"] = pictures.png(pictures.sprite(index), standing=True)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -61,12 +59,12 @@ def write_scenario(rules: RoomRules, path: Path) -> None:
 
 
 def counter_slots(rules: RoomRules) -> list[int]:
-    """The numbers of the AMMO variables that count: one per type of object, and last whoever found a place."""
+    """Numbers of the AMMO variables: one per type of object for those collected, and the last for placements."""
     return [*range(1, rules.types + 1), _PLACED_SLOT]
 
 
 def object_type(actor: str) -> int | None:
-    """The number of the type that a Doom class stands for; None for the agent."""
+    """Index of the type of object that a Doom class implements; None for the agent."""
     return next((index for index in range(len(OBJECTS)) if _actor_name(index) == actor), None)
 
 
@@ -79,7 +77,7 @@ def _actor_name(index: int) -> str:
 
 @dataclass(frozen=True)
 class _Edge:
-    """One side of a cell; `right` of it, seen from start to end, lies the cell."""
+    """One side of a cell, which lies to the right, seen from start to end."""
 
     start: tuple[int, int]
     end: tuple[int, int]
@@ -90,7 +88,7 @@ class _Edge:
 def textmap(rules: RoomRules) -> str:
     """The map in UDMF; Doom builds the nodes when it loads it.
 
-    Walls inside the room are a second sector whose floor touches its ceiling: Doom then sees that nothing fits there.
+    Walls inside the room are a second sector whose floor touches its ceiling, so that nothing fits there.
     """
     floor = ~wall_cells(rules)
     cell = rules.side * UNITS / len(floor)
@@ -112,13 +110,13 @@ def textmap(rules: RoomRules) -> str:
 
 
 def _offset(edge: _Edge, cell: float) -> int:
-    """Where the bricks of an edge begin, so that they go on from cell to cell."""
+    """Offset of an edge's texture at which bricks continue from cell to cell."""
     along = sum(edge.start) if edge.side in ("west", "north") else -sum(edge.start)
-    return round(cell * along) % (2 * pictures.PIXELS_PER_METRE)
+    return round(cell * along) % pictures.TILE
 
 
 def _walls(floor: NDArray[np.bool_]) -> Iterator[tuple[_Edge, bool, bool]]:
-    """(edge, is its cell floor, does a wall inside the room stand behind it) for every edge that needs a line."""
+    """Yield every edge that needs a line, whether its cell is floor, and whether an inner wall is behind it."""
     for (row, column), is_floor in np.ndenumerate(floor):
         for edge in _edges(row, column):
             if not all(0 <= index < len(floor) for index in edge.beyond):
@@ -148,7 +146,7 @@ def _sectors() -> list[str]:
 
 
 def _things(rules: RoomRules, floor: NDArray[np.bool_]) -> list[str]:
-    """Agent and objects, all in the middle of the first cell of floor; they look for their places themselves."""
+    """Agent and objects, all in the middle of the first cell of floor; their actors move them to random places."""
     cell = rules.side * UNITS / len(floor)
     row, column = np.argwhere(floor)[0]
     skills = {f"skill{level}": "true" for level in range(1, 6)}
@@ -162,7 +160,7 @@ def _block(kind: str, **fields: object) -> str:
 
 
 def _wall_units() -> int:
-    return round(pictures.WALL_HEIGHT * UNITS / _TALL)
+    return round(CEILING * UNITS / _TALL)
 
 
 def _wad(text: str) -> bytes:
@@ -186,11 +184,11 @@ map {MAP} "The room" {{ }}
 def decorate(rules: RoomRules) -> str:
     """The actors in DECORATE.
 
-    An object warps itself to random points until one is far enough from walls and from the agent, shows itself there,
-    and looks at every tic whether the agent's centre is within reach. Then it adds one to its type's ammo and looks for
-    the next place. Ammo is told by weapon slot, so there is a weapon that nobody carries for each type.
+    An object warps to random points until one is far enough from walls and from the agent, and becomes visible there.
+    At every tic it checks whether the agent's centre is within reach; if so, it adds one to its type's ammo and
+    searches for the next place. ViZDoom reads ammo by weapon slot, so each type has an unused weapon.
 
-    The agent loses its velocity after every tic: it moves by what its input gives and does not glide.
+    The agent's velocity is set to 0 after every tic, so that it does not glide.
     """
     slots = counter_slots(rules)
     parts = [_WEAPON, *(_COUNTER.format(slot=slot) for slot in slots), _agent(rules, slots)]
@@ -272,8 +270,8 @@ ACTOR RoomCounter{slot} : RoomWeapon
 }}
 """
 
-# A warp that does not fit fails and goes on to the next line; after many failures the search rests for a tic, so that a
-# room without any place cannot stop the engine.
+# A warp that does not fit continues with the next line. After many failures the search pauses for a tic, so that a room
+# without any free place cannot stop the engine.
 _SEARCH = """\
     Place:
         TNT1 A 0 A_SetUserVar("user_tries", 0)
@@ -285,7 +283,7 @@ _SEARCH = """\
         TNT1 A 1
         Goto Place"""
 
-# The first state of an actor does nothing, because Doom skips what it says.
+# The first state of an actor is empty, because Doom skips its action.
 _AGENT = """\
 ACTOR RoomAgent : PlayerPawn
 {{
@@ -313,7 +311,7 @@ ACTOR RoomAgent : PlayerPawn
 }}
 """
 
-# The search waits for a tic: by then the agent has its place.
+# The search starts a tic later, when the agent has its place.
 _OBJECT = """\
 ACTOR {name} {number}
 {{

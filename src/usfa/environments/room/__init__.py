@@ -1,6 +1,6 @@
-"""The first-person room: its rules, B of them at once, one as a Gymnasium environment, and policies that see all.
+"""The first-person room: rules, batch, Gymnasium environment, and policies that use the true state.
 
-What needs the compiler is imported when it is first asked for.
+Modules that need the compiler are imported on first use.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 from usfa.environments.room.rules import ACTIONS, OBJECTS, Action, ObjectType, RoomRules
 
 if TYPE_CHECKING:
-    from usfa.environments.room.batch import RoomBatch
-    from usfa.environments.room.env import Room
+    from usfa.environments.room.env import Room, RoomBatch
     from usfa.environments.room.oracle import Oracle, random_policy
 
 __all__ = ["ACTIONS", "OBJECTS", "Action", "ObjectType", "Oracle", "Room", "RoomBatch", "RoomRules", "random_policy"]
 
-_COMPILED = {"Oracle": "oracle", "Room": "env", "RoomBatch": "batch", "random_policy": "oracle"}
+_COMPILED = {"Oracle": "oracle", "Room": "env", "RoomBatch": "env", "random_policy": "oracle"}
 
 
 def __getattr__(name: str) -> Any:

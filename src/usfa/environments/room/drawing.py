@@ -1,6 +1,6 @@
-"""The view of every room, drawn by casting a ray per column; float32, one core, no copies.
+"""Renderer of the room: one ray per column, in float32, on one core.
 
-A camera stands EYE metres above the floor and looks level. A ray is forward + slope · right, so that its parameter is
+The camera is EYE metres above the floor and looks level. A ray is forward + slope · right, so that its parameter is
 the depth of the wall it hits. Walls are columns of a texture, floor and ceiling are rows of one depth each, objects are
 upright pictures that face the camera, the nearest drawn last.
 """
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usfa.compiling import compiled
-from usfa.environments.room.rules import EYE, FIELD_OF_VIEW
+from usfa.environments.room.rules import CEILING, EYE, FIELD_OF_VIEW
 from usfa.environments.room.textures import (
     BOXES,
     SPRITE_LEVELS,
@@ -24,9 +24,8 @@ from usfa.environments.room.textures import (
 )
 from usfa.environments.room.world import Plan, World
 
-__all__ = ["CEILING", "Camera", "draw", "make_camera", "surface_level"]
+__all__ = ["Camera", "draw", "make_camera", "surface_level"]
 
-CEILING = 2.4
 WALL_TILE, FLOOR_TILE = 2.4, 2.0  # metres that a texture spans
 NEAR = np.float32(0.2)  # objects closer than this are not drawn
 _SIZE, _SPRITE = 64, 128
@@ -39,14 +38,14 @@ _FLOOR, _CEILING = 4, 5
 _SURFACE_TEXELS = offset_of(_SIZE, SURFACE_LEVELS)
 
 
-# Of a column's wall: its first row, the first row below it; the upper end of its column of the texture, the size of
-# that texture's level; how far down the texture its first row is, and how much farther each row below.
+# Rows of `Camera.wall`, per column of the image: first row of the wall, first row below it; upper end of its column of
+# the texture, size of the texture's level; position of the first row in the texture, and the step to the next row.
 _TOP, _BOTTOM, _TEXEL, _LEVEL_SIZE, _FROM, _DOWN = range(6)
 _View = tuple[np.float32, np.float32, np.float32, np.float32]  # x, y, cosine and sine of the heading
 
 
 class Camera(NamedTuple):
-    """What depends on the size of the image only."""
+    """Constants for a size of image, and buffers for the room being drawn."""
 
     focal: float  # pixels per metre at a depth of one metre
     slope: NDArray[np.float32]  # [W]  metres to the right per metre of depth
@@ -55,9 +54,9 @@ class Camera(NamedTuple):
     offset: NDArray[np.int64]  # [levels]  where each begins
     sprite_offset: NDArray[np.int64]  # [levels]
     boxes: NDArray[np.float32]  # [types, 3]
-    # What the functions below leave for each other, for the room being drawn.
+    # Buffers:
     wall_depth: NDArray[np.float32]  # [W]
-    wall: NDArray[np.int64]  # [6, W]  see the rows below
+    wall: NDArray[np.int64]  # [6, W]  rows _TOP to _DOWN
     texels: NDArray[np.int32]  # [W]
     order: NDArray[np.int64]  # [K]  objects in view, farthest first
     away: NDArray[np.float32]  # [K]  their depths
@@ -87,13 +86,13 @@ def make_camera(height: int, width: int, objects: int) -> Camera:
 
 
 def surface_level(texels: float) -> int:
-    """The level of a pyramid whose texels are about as large as a pixel that spans so many of level 0."""
+    """Level of a pyramid whose texels are about as large as a pixel that spans `texels` of level 0."""
     return int(np.clip(np.floor(np.log2(max(texels, 1e-9)) + 0.5), 0, SURFACE_LEVELS - 1))
 
 
 @compiled(fastmath=True, inner=True)
 def _level(texels: np.float32) -> int:
-    """:func:`surface_level` without a logarithm; surfaces and sprites have as many levels."""
+    """Compute :func:`surface_level` without a logarithm; surfaces and sprites have the same number of levels."""
     return (
         int(texels > np.float32(1.4142135))
         + int(texels > np.float32(2.828427))
@@ -108,7 +107,7 @@ def _level(texels: np.float32) -> int:
 def _cast(
     walls: NDArray[np.bool_], cell: np.float32, x: np.float32, y: np.float32, dx: np.float32, dy: np.float32
 ) -> tuple[np.float32, int]:
-    """Depth at which a ray meets a wall, and which way that wall lies: 0 east, 1 north, 2 west, 3 south."""
+    """Depth at which a ray meets a wall, and the side of that wall: 0 east, 1 north, 2 west, 3 south."""
     n = walls.shape[0]
     column, row = int(x / cell), int(y / cell)
     step_x, step_y = (1 if dx > 0 else -1), (1 if dy > 0 else -1)
@@ -131,7 +130,7 @@ def _cast(
 
 @compiled(fastmath=True, inner=True)
 def _measure_walls(height: int, camera: Camera, walls: NDArray[np.bool_], cell: np.float32, view: _View) -> None:
-    """Where the wall is in each column, and where its texture begins: all columns first, so that they overlap."""
+    """Find the wall and its texture in each column; all columns first, so that the processor overlaps them."""
     x, y, cos, sin = view
     wall, wall_depth = camera.wall, camera.wall_depth
     horizon, focal = np.float32(0.5 * height), np.float32(camera.focal)
@@ -146,7 +145,7 @@ def _measure_walls(height: int, camera: Camera, walls: NDArray[np.bool_], cell: 
         texels = depth * np.float32(_SIZE / WALL_TILE) / focal  # in a pixel
         level = _level(texels)
         size = _SIZE >> level
-        # How far down the texture we are, in whole numbers of 2^-16 rows: both round down, so it never passes the end.
+        # Positions in the texture are whole numbers of 2^-16 rows, rounded down, so that they never pass the end.
         down = int(texels * np.float32(65536 >> level))
         wall_depth[column] = depth
         wall[_TOP, column], wall[_BOTTOM, column] = first, last
@@ -173,7 +172,7 @@ def _draw_walls(image: NDArray[np.uint8], wall: NDArray[np.int64], surfaces: NDA
 
 @compiled(fastmath=True, inner=True)
 def _draw_planes(image: NDArray[np.uint8], camera: Camera, surfaces: NDArray[np.uint32], view: _View) -> None:
-    """Floor and ceiling, row by row: the place seen moves evenly along a row."""
+    """Draw floor and ceiling row by row; the visible place moves evenly along a row."""
     height, width = image.shape[0], image.shape[1]
     x, y, cos, sin = view
     tops, bottoms, texels = camera.wall[_TOP], camera.wall[_BOTTOM], camera.texels
@@ -207,7 +206,7 @@ def _draw_planes(image: NDArray[np.uint8], camera: Camera, surfaces: NDArray[np.
 
 @compiled(inner=True)
 def _between(a: int, b: int, share: int) -> int:
-    """Four channels at once: (1 - share) · a + share · b, share in 128ths; a channel has 16 bits and uses 8."""
+    """Interpolate four channels at once: (1 - share) · a + share · b, share in 128ths, 16 bits to a channel."""
     return ((a * (128 - share) + b * share) >> 7) & 0x00FF00FF00FF00FF
 
 
@@ -220,7 +219,7 @@ def _draw_sprite(
     edges: tuple[np.float32, np.float32, np.float32, np.float32],
     depth: np.float32,
 ) -> None:
-    """An upright picture, sampled between its four nearest texels and laid over what is there."""
+    """Blend an upright picture over the image, interpolated between its four nearest texels."""
     height, width = image.shape[0], image.shape[1]
     left, top, wide, high = edges
     first_column, last_column = max(0, math.ceil(left - _HALF)), min(width, math.ceil(left + wide - _HALF))
@@ -298,7 +297,7 @@ def _draw_objects(
 
 @compiled(fastmath=True)
 def draw(world: World, plan: Plan, camera: Camera, textures: Textures, images: NDArray[np.uint8]) -> None:
-    """The view of each room into images [B, H, W, 3]."""
+    """Draw the view of each room into images [B, H, W, 3]."""
     for room in range(images.shape[0]):
         image, heading = images[room], world.pose[room, 2]
         x, y = np.float32(world.pose[room, 0]), np.float32(world.pose[room, 1])

@@ -1,35 +1,178 @@
-"""One room as a Gymnasium environment with vector reward: a batch of one."""
+"""The room as a batch that is stepped and drawn in one call, and as a single Gymnasium environment."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from usfa.environments.room.batch import RoomBatch
-from usfa.environments.room.rules import OBJECTS, RoomRules
+from usfa.environments.batch import Step
+from usfa.environments.room.drawing import draw, make_camera
+from usfa.environments.room.rules import ACTIONS, OBJECTS, RoomRules, given_rules
+from usfa.environments.room.textures import textures
+from usfa.environments.room.world import World, advance, make_outcome, make_plan, make_world, start
 from usfa.errors import InputError
 
-__all__ = ["Room"]
+__all__ = ["Room", "RoomBatch", "room_batch"]
 
 Image = NDArray[np.uint8]
+
+
+class RoomBatch:
+    """B rooms stepped together, hundreds of times faster than :class:`usfa.environments.EnvironmentBatch`.
+
+    `observation`, `first`, `phi` and the arrays of the :class:`Step` are written in place: copy what has to outlive
+    the next step. Episodes end by truncation only: `observation` then is the last of the episode, and the next step is
+    a seam that only resets.
+
+    Args:
+        size: B.
+        rules: of every room.
+        seeds: one per room, as in :meth:`reset`; by default 0 to B - 1.
+        image_size: H = W in pixels.
+        frame_stack: number of latest frames in an observation, newest last along the channels.
+        gamma: γ, the discount of a :class:`Step`.
+    """
+
+    observation: NDArray[np.uint8]  # [B, H, W, 3 · frame_stack]
+    legal: NDArray[np.bool_]  # [B, A]
+    first: NDArray[np.bool_]  # [B]
+    phi: NDArray[np.float32]  # [B, D]  of the last step
+    saves_exactly = True
+    action_names = tuple(action.name for action in ACTIONS)
+
+    def __init__(
+        self,
+        size: int,
+        rules: RoomRules | None = None,
+        *,
+        seeds: Sequence[int] | None = None,
+        image_size: int = 84,
+        frame_stack: int = 1,
+        gamma: float = 0.99,
+    ) -> None:
+        _check_range("size", size, 1, 100_000)
+        _check_range("image_size", image_size, 8, 2048)
+        _check_range("frame_stack", frame_stack, 1, 64)
+        if not 0 < gamma <= 1:
+            raise InputError(f"gamma is {gamma}; expected a number above 0, at most 1.")
+        self.rules = rules = rules or RoomRules()
+        self.features, self.actions = rules.types, len(ACTIONS)
+        self.gamma = gamma
+        self._plan = make_plan(rules)
+        self.world: World = make_world(rules, size)
+        self._camera, self._textures = make_camera(image_size, image_size, self.rules.objects), textures()
+        self._frame = np.zeros((size, image_size, image_size, 3), np.uint8)
+        stacked = (size, image_size, image_size, 3 * frame_stack)
+        self.observation = self._frame if frame_stack == 1 else np.zeros(stacked, np.uint8)
+        self.legal = np.ones((size, self.actions), np.bool_)
+        self._outcome = make_outcome(size, rules.types)
+        phi, self.first, real, ended, episode_phi = self._outcome
+        self.phi, discount = phi, np.full(size, gamma, np.float32)
+        no_reward = np.full(size, np.nan, np.float32)
+        self._step = Step(phi, discount, real, episode_phi, ended, no_reward)
+        self.reset(range(size) if seeds is None else seeds)
+
+    def __len__(self) -> int:
+        return len(self.observation)
+
+    def reset(self, seeds: Sequence[int]) -> NDArray[np.uint8]:
+        """Begin an episode in each room from its own seed; return the observation."""
+        if len(seeds) != len(self):
+            raise InputError(f"{len(self)} rooms have {len(seeds)} seeds; expected one per room.")
+        start(self.world, self._plan, seeds)
+        self.first[:] = True
+        self.phi[:] = 0.0
+        self._show()
+        return self.observation
+
+    def step(self, action: ArrayLike) -> Step:
+        """Take one decision in each room; action is [B]."""
+        self.move(action)
+        self._show()
+        return self._step
+
+    def move(self, action: ArrayLike) -> None:
+        """Step without drawing, for policies that do not use the image."""
+        if np.asarray(action).dtype.kind not in "iu":
+            raise InputError(f"The actions are {action!r}; expected whole numbers.")
+        actions = np.ascontiguousarray(action, np.int64)
+        if actions.shape != (len(self),):
+            raise InputError(f"The actions have shape {actions.shape}; expected ({len(self)},), one per room.")
+        if not advance(self.world, self._plan, actions, self._outcome):
+            wrong = next(int(a) for a in actions if not 0 <= a < self.actions)
+            names = ", ".join(f"{number} ({name})" for number, name in enumerate(self.action_names))
+            raise InputError(f"Action {wrong} is unknown; expected one of {names}.")
+
+    def render(self, image_size: int) -> NDArray[np.uint8]:
+        """Draw the present views at another size, [B, image_size, image_size, 3]."""
+        _check_range("image_size", image_size, 8, 2048)
+        images = np.empty((len(self), image_size, image_size, 3), np.uint8)
+        draw(self.world, self._plan, make_camera(image_size, image_size, self.rules.objects), self._textures, images)
+        return images
+
+    def _show(self) -> None:
+        draw(self.world, self._plan, self._camera, self._textures, self._frame)
+        if self.observation is self._frame:
+            return
+        self.observation[..., :-3] = self.observation[..., 3:]
+        self.observation[..., -3:] = self._frame
+        for room in np.flatnonzero(self.first):  # the first frame also fills the places of earlier ones
+            self.observation[room] = np.tile(self._frame[room], self.observation.shape[-1] // 3)
+
+    def close(self) -> None:
+        """Do nothing: a room holds only arrays."""
+
+    def state(self) -> dict[str, Any]:
+        """Return everything the next step depends on, JSON-ready."""
+        state = {name: array.tolist() for name, array in self.world._asdict().items()}
+        state["first"] = self.first.tolist()
+        if self.observation is not self._frame:
+            state["frames"] = self.observation.tolist()
+        return state
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Continue from the state that :meth:`state` returned."""
+        for name, array in self.world._asdict().items():
+            array[:] = np.array(state[name], array.dtype)
+        self.first[:] = state["first"]
+        self._show()
+        if self.observation is not self._frame:
+            self.observation[:] = state["frames"]
+
+
+def room_batch(
+    seeds: Sequence[int], gamma: float, image_size: int = 84, frame_stack: int = 1, **fields: Any
+) -> RoomBatch:
+    """Make a batch from the arguments of :class:`Room`; those for rendering have no effect."""
+    for name in ("render_mode", "render_size"):
+        fields.pop(name, None)
+    return RoomBatch(
+        len(seeds), RoomRules(**fields), seeds=seeds, image_size=image_size, frame_stack=frame_stack, gamma=gamma
+    )
+
+
+def _check_range(name: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise InputError(f"{name} is {value}; expected {least} to {most}.")
 
 
 class Room(gym.Env[Image, np.int64]):
     """A square room with objects of D types, seen in first person; walking over an object collects it.
 
     ## Observation
-    Box uint8 [image_size, image_size, 3 · frame_stack]: what the agent sees, the newest frame last.
+    Box uint8 [image_size, image_size, 3 · frame_stack]: the first-person view, the newest frame last.
 
     ## Actions
     Discrete(8), named in `action_names`: forward, backward, strafe left and right, turn left and right, forward while
     turning left and right. Each is held for four frames of 1/60 s.
 
     ## Reward
-    φ of shape [D], as in MO-Gymnasium (`reward_space`): how many objects of each type, named in `object_names`, were
-    collected on this transition.
+    φ of shape [D], as in MO-Gymnasium (`reward_space`): numbers of objects collected on this transition of each type
+    in `object_names`.
 
     ## Episode
     Ends by truncation after `decisions` steps (one minute), never by termination.
@@ -37,12 +180,12 @@ class Room(gym.Env[Image, np.int64]):
     Args:
         image_size: height and width of the observation in pixels.
         frame_stack: frames in an observation.
-        render_mode: "rgb_array", or nothing.
-        render_size: height and width of what :meth:`render` shows.
+        render_mode: "rgb_array" or None.
+        render_size: height and width of the image that :meth:`render` returns.
         rules: the room; or give its fields by name (`types=2, side=8.0, layout="..."`), see :class:`RoomRules`.
     """
 
-    metadata = {"render_modes": ["rgb_array"], "render_fps": 15}  # noqa: RUF012  Gymnasium's own way
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 15}  # noqa: RUF012  as in Gymnasium
 
     def __init__(
         self,
@@ -55,11 +198,8 @@ class Room(gym.Env[Image, np.int64]):
     ) -> None:
         if render_mode not in (None, "rgb_array"):
             raise InputError(f"render_mode is {render_mode!r}; expected 'rgb_array' or None.")
-        if rules is not None and fields:
-            raise InputError(f"The rules came whole and in parts ({', '.join(fields)}); expected one or the other.")
-        if not 8 <= render_size <= 2048:
-            raise InputError(f"render_size is {render_size}; expected 8 to 2048.")
-        self.rules = rules or RoomRules(**fields)
+        _check_range("render_size", render_size, 8, 2048)
+        self.rules = given_rules(rules, fields)
         self.render_mode, self.render_size = render_mode, render_size
         self._batch = RoomBatch(1, self.rules, image_size=image_size, frame_stack=frame_stack)
         self._ready = False
@@ -85,15 +225,15 @@ class Room(gym.Env[Image, np.int64]):
         return self._batch.observation[0].copy(), step.phi[0].copy(), False, bool(step.ended[0]), {}
 
     def render(self) -> Image | None:
-        """The present view, larger than the observation; nothing without a render mode."""
+        """Return the present view at render_size, or None without a render mode."""
         return self._batch.render(self.render_size)[0] if self.render_mode == "rgb_array" else None
 
     def get_state(self) -> dict[str, Any]:
-        """Everything the next step depends on, JSON-ready, for exact resume."""
+        """Return everything the next step depends on, JSON-ready, for exact resume."""
         return {**self._batch.state(), "ready": self._ready, "rng": self.np_random.bit_generator.state}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Continue where :meth:`get_state` was taken."""
+        """Continue from the state that :meth:`get_state` returned."""
         self._batch.load_state(state)
         self._ready = state["ready"]
         self.np_random.bit_generator.state = state["rng"]

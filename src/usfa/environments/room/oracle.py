@@ -1,9 +1,8 @@
-"""Policies that see the true state of a room: the oracle, the yardstick for agents, and two simple ones.
+"""Policies that use the true state of a room: the oracle, a greedy and the random policy.
 
-The oracle chooses the order of its next targets by when it could collect them, Σ w_i γ^{t_i}, and its action by trying
-all of them in the rules themselves. How long it takes to a single target is known to about a decision: the least number
-from every relative place on a grid of 0.1 m, found once by value iteration. Objects of negative value and walls are
-walked around.
+The oracle orders its next targets by the discounted value Σ w_i γ^{t_i} of collecting them at times t_i, and chooses
+its action by simulating all of them. Value iteration on a grid of 0.1 m gives the time to a single target from every
+relative place, to about one decision. Walks lead around walls and objects of negative value.
 """
 
 from __future__ import annotations
@@ -13,10 +12,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from usfa.environments.room.paths import Paths, make_paths
 from usfa.environments.room.planning import choose
+from usfa.environments.room.routes import Paths, make_paths, times_to_collect
 from usfa.environments.room.rules import ACTIONS, RoomRules
-from usfa.environments.room.times import times_to_collect
 from usfa.environments.room.world import Plan, World, make_plan
 from usfa.errors import InputError
 
@@ -30,19 +28,19 @@ _CURVE_LEFT, _CURVE_RIGHT = (_NAMES.index(name) for name in ("forward, turning l
 
 
 class StatePolicy(Protocol):
-    """Acts on the true state of B rooms, each with its own task."""
+    """A policy on the true state of B rooms, each with its own task."""
 
     def act(self, world: World, w: ArrayLike) -> Actions:
-        """An action for each room [B]; w is [D] or [B, D]."""
+        """Choose an action for each room [B]; w is [D] or [B, D]."""
         ...
 
 
 class Oracle:
-    """Collects for any task w, and walks around what has negative value; without anything to gain it stays away.
+    """Near-optimal collector for any task w; turns on the spot if no object has positive value.
 
     Args:
-        rules: of the rooms that it will see.
-        discount: γ per decision: how much sooner is better.
+        rules: of the rooms.
+        discount: γ per decision.
     """
 
     def __init__(self, rules: RoomRules, discount: float = 0.96) -> None:
@@ -56,7 +54,7 @@ class Oracle:
     def act(self, world: World, w: ArrayLike) -> Actions:
         tasks = _tasks(world, w)
         shape = (world.objects.shape[1], world.collected.shape[1])
-        if shape != (self.rules.objects, self.rules.types):  # compiled code would read past the end
+        if shape != (self.rules.objects, self.rules.types):  # compiled code does not check bounds
             raise InputError(
                 f"The rooms have {shape[0]} objects of {shape[1]} types; the oracle's rules have "
                 f"{self.rules.objects} of {self.rules.types}, expected the same."
@@ -69,7 +67,7 @@ class Oracle:
 
 
 class Greedy:
-    """Turns to the nearest object of positive value and walks there, whatever lies in the way."""
+    """Policy that walks straight to the nearest object of positive value, over any object in the way."""
 
     def __init__(self, rules: RoomRules) -> None:
         self._kinds = np.repeat(np.arange(rules.types), rules.objects_per_type)
@@ -89,7 +87,7 @@ class Greedy:
 
 
 class RandomPolicy:
-    """Every action with the same probability."""
+    """Policy that takes every action with the same probability."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self._rng = rng

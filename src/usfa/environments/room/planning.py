@@ -1,4 +1,4 @@
-"""How the oracle decides: which targets in which order, and which action leads there."""
+"""The oracle's decision: the order of its targets, and the action towards the first."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usfa.compiling import compiled
-from usfa.environments.room.paths import NEVER, Paths, approach, fill_field
+from usfa.environments.room.routes import NEVER, Paths, approach, fill_field, time_to
 from usfa.environments.room.rules import SUBSTEPS
-from usfa.environments.room.times import time_to
 from usfa.environments.room.world import Plan, World, walk
 
 __all__ = ["choose"]
 
-_MARGIN = 0.04  # metres that are kept between the agent's reach and an obstacle
+_MARGIN = 0.04  # metres between the agent's reach and an obstacle
 _CANDIDATES = 8  # targets that are ordered
 _NEARBY = 1.5  # metres
 _GRACE = 12  # decisions beyond twice the expected time before a target is given up
-_HOLD = 3  # an action is tried for one decision and for this many
+_HOLD = 3  # decisions of a longer trial of an action; the shorter one has 1
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -28,7 +27,7 @@ Flags = NDArray[np.bool_]
 
 
 class _Knowledge(NamedTuple):
-    """What holds in every room."""
+    """Data that is shared by all rooms."""
 
     world: World
     plan: Plan
@@ -41,14 +40,14 @@ class _Scene(NamedTuple):
     """One room at the moment of a decision."""
 
     room: int
-    values: Floats  # [K]     what each object is worth
+    values: Floats  # [K]     of each object for the task
     start: Floats  # [3]     x, y, heading
-    obstacles: Floats  # [O, 2]  what is not to be touched
-    hindered: bool  # by obstacles, or by walls inside
+    obstacles: Floats  # [O, 2]  places of objects of negative value
+    hindered: bool  # whether there are obstacles or inner walls
 
 
 class _Future(NamedTuple):
-    """What is thought through: a pose, what was collected on the way there, and what then follows."""
+    """Result of simulating a plan: a pose, the objects collected on the way, and the values from there."""
 
     pose: Floats  # [3]
     taken: Flags  # [K]
@@ -60,7 +59,7 @@ class _Future(NamedTuple):
 def _leg(
     times: Floats, between: Floats, objects: Floats, source: int, target: int, ux: float, uy: float, reach: float
 ) -> tuple[float, float, float]:
-    """How long from one collected object, met in direction (ux, uy), to another, and the direction there."""
+    """Time from one collected object, met in direction (ux, uy), to another, and the direction there."""
     dx = objects[target, 0] - objects[source, 0] + reach * ux
     dy = objects[target, 1] - objects[source, 1] + reach * uy
     away = max(math.hypot(dx, dy), 1e-9)
@@ -73,7 +72,7 @@ def _leg(
 def _continue(
     known: _Knowledge, scene: _Scene, chosen: Integers, directions: Floats, taken: Flags, after: Floats
 ) -> None:
-    """after[a]: the best that the next two targets add once a is collected, max over b, c of w_b γ^t + w_c γ^t'."""
+    """Fill in after[a], the best value of two targets after a: max over b, c of w_b γ^t + w_c γ^t'."""
     times, discount, reach, values = known.times, known.discount, known.plan.reach, scene.values
     between, objects = known.paths.between[scene.room], known.world.objects[scene.room]
     for a in range(len(chosen)):
@@ -94,7 +93,7 @@ def _continue(
 
 @compiled(inner=True)
 def _refresh(known: _Knowledge, scene: _Scene) -> None:
-    """Distances around the obstacles, found again after an object has moved."""
+    """Recompute distances around the obstacles after an object has moved."""
     paths, values, obstacles, reach = known.paths, scene.values, scene.obstacles, known.plan.reach
     field, between, objects = paths.fields[scene.room], paths.between[scene.room], known.world.objects[scene.room]
     keep = reach + _MARGIN
@@ -115,7 +114,7 @@ def _refresh(known: _Knowledge, scene: _Scene) -> None:
 
 @compiled(inner=True)
 def _try(known: _Knowledge, scene: _Scene, action: int, hold: int, pose: Floats, taken: Flags) -> tuple[float, bool]:
-    """What an action brings when it is held, by the room's own rules; pose and taken are changed."""
+    """Simulate holding an action: return the gain and whether anything was collected; change pose and taken."""
     plan, values, reach = known.plan, scene.values, known.plan.reach
     objects, alive = known.world.objects[scene.room], known.world.alive[scene.room]
     forward, right, turn = plan.moves[action, 0], plan.moves[action, 1], plan.moves[action, 2]
@@ -141,7 +140,7 @@ def _try(known: _Knowledge, scene: _Scene, action: int, hold: int, pose: Floats,
 
 @compiled(inner=True)
 def _changed(world: World, paths: Paths, room: int, task: Floats) -> bool:
-    """Whether the paths of a room were found for another task or for other places; what is now is kept."""
+    """Whether the task or the places of a room differ from those of its paths, which are then updated."""
     changed = False
     for feature in range(len(task)):
         changed = changed or paths.tasks[room, feature] != task[feature]
@@ -158,7 +157,7 @@ def _changed(world: World, paths: Paths, room: int, task: Floats) -> bool:
 def _sort(
     known: _Knowledge, room: int, task: Floats, values: Floats, wanted: Integers, harmful: Floats
 ) -> tuple[int, int]:
-    """What each object is worth, which are wanted, and where the harmful ones are; returns how many there are."""
+    """Fill in values, indices of targets and places of harmful objects; return the numbers of both."""
     targets, dangers = 0, 0
     for index in range(len(values)):
         values[index] = task[known.plan.types[index]] if known.world.alive[room, index] else 0.0
@@ -173,7 +172,7 @@ def _sort(
 
 @compiled(inner=True)
 def _arrivals(known: _Knowledge, scene: _Scene, pose: Floats, chosen: Integers, arrival: Floats) -> None:
-    """arrival[a] = when the target chosen[a] is collected at the soonest, and the direction in which one sets out."""
+    """Fill in arrival[a], the earliest time to collect the target chosen[a] and the first direction towards it."""
     paths, reach, cos, sin = known.paths, known.plan.reach, math.cos(pose[2]), math.sin(pose[2])
     field, objects = paths.fields[scene.room], known.world.objects[scene.room]
     x, y = pose[0], pose[1]
@@ -195,7 +194,7 @@ def _arrivals(known: _Knowledge, scene: _Scene, pose: Floats, chosen: Integers, 
 
 @compiled(inner=True)
 def _rank(chosen: Integers, arrival: Floats, values: Floats, discount: float, few: int) -> None:
-    """The most promising targets come first."""
+    """Move the `few` most valuable targets to the front."""
     for place in range(few):
         best = place
         for rival in range(place + 1, len(chosen)):
@@ -209,7 +208,7 @@ def _rank(chosen: Integers, arrival: Floats, values: Floats, discount: float, fe
 
 @compiled(inner=True)
 def _grow_impatient(paths: Paths, room: int, fresh: bool, wanted: Integers, arrivals: Floats) -> None:
-    """A target that takes too long is given up."""
+    """Give up a target that takes too long."""
     paths.patience[room] -= 1
     if fresh:
         paths.patience[room] = 2 * arrivals[0, 0] + _GRACE
@@ -220,7 +219,7 @@ def _grow_impatient(paths: Paths, room: int, fresh: bool, wanted: Integers, arri
 
 @compiled(inner=True)
 def _is_crowded(known: _Knowledge, scene: _Scene, chosen: Integers) -> bool:
-    """Whether an obstacle and a target are both so near that single actions do not show the way."""
+    """Whether an obstacle and a target are both so near that plans need a second action."""
     start, obstacles, objects = scene.start, scene.obstacles, known.world.objects[scene.room]
     for index in range(len(obstacles)):
         if math.hypot(obstacles[index, 0] - start[0], obstacles[index, 1] - start[1]) < _NEARBY:
@@ -234,16 +233,16 @@ def _is_crowded(known: _Knowledge, scene: _Scene, chosen: Integers) -> bool:
 def _worth(
     known: _Knowledge, scene: _Scene, chosen: Integers, after: Floats, first: int, second: int, future: _Future
 ) -> float:
-    """What a plan brings: an action that is held once or longer, perhaps a second one, and the best targets then.
+    """Value of a plan: an action held once or longer, perhaps a second one, and then the best targets.
 
     Args:
-        known: of all rooms.
+        known: data of all rooms.
         scene: the room.
-        chosen: the targets that are ordered.
-        after: what follows each of them as things are.
-        first: an action that is held once, or beyond the number of actions one that is held longer.
-        second: the same, or -1.
-        future: filled on the way.
+        chosen: targets.
+        after: value after each target if nothing is collected before it.
+        first: index of an action held once, or plus the number of actions, of an action held longer.
+        second: the same, or -1 for none.
+        future: buffer.
     """
     moves, discount = known.plan.moves.shape[0], known.discount
     hold = 1 if first < moves else _HOLD
@@ -268,7 +267,7 @@ def _worth(
 
 @compiled(inner=True)
 def _best_action(known: _Knowledge, scene: _Scene, chosen: Integers, after: Floats, future: _Future) -> int:
-    """The first action of the best plan; where it is hard, plans have a second one."""
+    """First action of the best plan; plans have a second action in crowded places and when time runs out."""
     held = 2 * known.plan.moves.shape[0]  # every action once or longer
     hard = scene.hindered and known.paths.patience[scene.room] < _GRACE
     seconds = held if hard or _is_crowded(known, scene, chosen) else 0
@@ -285,7 +284,7 @@ def _best_action(known: _Knowledge, scene: _Scene, chosen: Integers, after: Floa
 def choose(
     world: World, plan: Plan, tasks: Floats, times: Floats, paths: Paths, discount: float, actions: Integers
 ) -> None:
-    """The oracle's action in every room where something is to be gained; elsewhere `actions` stays as it is."""
+    """Set the oracle's action in every room that has a target; `actions` keeps its value in the others."""
     known, count = _Knowledge(world, plan, paths, times, discount), world.objects.shape[1]
     values, start, harmful, nothing = np.zeros(count), np.zeros(3), np.zeros((count, 2)), np.zeros(count, np.bool_)
     wanted, arrivals, after = np.zeros(count, np.int64), np.zeros((count, 3)), np.zeros(_CANDIDATES)

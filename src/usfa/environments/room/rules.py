@@ -1,4 +1,4 @@
-"""The rules of the room, in one place: what every engine that shows it has to agree on."""
+"""Rules and map of the room, shared by the embedded engine and ViZDoom."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from usfa.errors import InputError
 from usfa.records import from_json
 
 __all__ = [
     "ACTIONS",
     "CAMERA_ARGUMENTS",
+    "CEILING",
     "EYE",
     "FIELD_OF_VIEW",
     "OBJECTS",
@@ -20,19 +24,24 @@ __all__ = [
     "Action",
     "ObjectType",
     "RoomRules",
+    "free_places",
+    "given_rules",
     "split_arguments",
+    "wall_cells",
+    "wall_distance",
 ]
 
-
-SUBSTEPS = 4  # frames of 1/60 s that a decision is held for
+SUBSTEPS = 4  # frames of 1/60 s per decision
 EYE = 0.9  # metres from the floor to the camera
+CEILING = 2.4  # metres from the floor to the ceiling
 FIELD_OF_VIEW = math.radians(80)  # of the image's width
-CAMERA_ARGUMENTS = ("image_size", "frame_stack")  # of an environment: what it shows, and not what happens in it
+CAMERA_ARGUMENTS = ("image_size", "frame_stack")  # arguments that change only the observation
+_SPACING = 0.25  # metres between the points of the lattice in `free_places`
 
 
 @dataclass(frozen=True)
 class Action:
-    """What one decision does: shares of full speed, held for a fifteenth of a second."""
+    """Motion of one decision: shares of full speed, held for a fifteenth of a second."""
 
     name: str
     forward: int = 0  # 1 forward, -1 backward
@@ -54,7 +63,7 @@ ACTIONS: tuple[Action, ...] = (
 
 @dataclass(frozen=True)
 class ObjectType:
-    """How a type of object is called and coloured; the paper's four come first."""
+    """Name and colour of a type of object; the paper's four come first."""
 
     name: str
     colour: tuple[int, int, int]
@@ -74,18 +83,18 @@ OBJECTS: tuple[ObjectType, ...] = (
 
 @dataclass(frozen=True)
 class RoomRules:
-    """A room and what happens in it. Lengths are in metres, the floor is a square or the free cells of a map."""
+    """Size, objects and motion of a room, in metres; the floor is a square or the free cells of a map."""
 
     types: int = 4
-    """D: how many types of objects, 2 to 8."""
+    """D, the number of types of objects, 2 to 8."""
     objects_per_type: int = 5
-    """How many of each lie in the room."""
+    """Number of objects of each type."""
     side: float = 10.0
-    """From wall to wall."""
+    """Length of a side of the room."""
     layout: str | None = None
     """Interior walls: a square map as text, a line per row, '#' for wall and '.' for floor, stretched over the room."""
     respawn: bool = True
-    """Whether a collected object appears again elsewhere."""
+    """Whether a collected object reappears elsewhere."""
     decisions: int = 900
     """Steps of an episode, 15 per second."""
     speed: float = 0.25
@@ -93,13 +102,13 @@ class RoomRules:
     turn: float = math.radians(12)
     """Radians per decision when turning."""
     agent_radius: float = 0.25
-    """How close the agent comes to a wall."""
+    """Radius of the agent's body, a disc that does not overlap walls."""
     reach: float = 0.5
     """An object is collected when the agent's centre comes this close to its own."""
     clearance: float = 2.0
-    """How far from the agent objects appear."""
+    """Least distance from the agent at which objects appear."""
     wall_distance: float = 0.5
-    """How far from walls objects lie."""
+    """Least distance of objects from walls."""
 
     def __post_init__(self) -> None:
         for name in ("types", "objects_per_type", "decisions"):
@@ -132,12 +141,12 @@ class RoomRules:
 
     @property
     def objects(self) -> int:
-        """How many objects lie in the room."""
+        """Number of objects in the room."""
         return self.types * self.objects_per_type
 
     @property
     def most_per_step(self) -> int:
-        """The largest φ_i of a transition: an object that appears within reach can be collected in every frame."""
+        """Largest φ_i of a transition; an object that reappears within reach can be collected in every frame."""
         again = 1 if self.clearance > self.reach + self.speed else SUBSTEPS
         return again * self.objects_per_type
 
@@ -157,13 +166,83 @@ def _check_layout(layout: object) -> None:
         raise InputError("The layout has no floor; expected at least one '.'.")
 
 
+def given_rules(rules: RoomRules | None, fields: Mapping[str, Any]) -> RoomRules:
+    """Return the rules given as a whole or by field; InputError if both are given."""
+    if rules is not None and fields:
+        raise InputError(f"rules is given together with {', '.join(fields)}; expected one or the other.")
+    return rules or RoomRules(**fields)
+
+
 def split_arguments(arguments: Mapping[str, Any], where: str) -> tuple[RoomRules, dict[str, Any]]:
-    """The arguments of an environment as rules, and those of its camera, for :class:`RoomBatch`.
+    """Split an environment's arguments into rules and the camera arguments of :class:`RoomBatch`.
 
     Args:
         arguments: as in a file or on the command line.
-        where: what an error calls them.
+        where: their name in error messages.
     """
     camera = {name: int(arguments[name]) for name in CAMERA_ARGUMENTS if name in arguments}
     fields = {name: value for name, value in arguments.items() if name not in camera}
     return from_json(RoomRules, fields, where), camera
+
+
+# --- the map ---
+
+
+def wall_cells(rules: RoomRules) -> NDArray[np.bool_]:
+    """Return the map as [n, n], True for wall, indexed [y, x] from the south-west.
+
+    The first line of the text is the north. A room without a map has one free cell.
+    """
+    if rules.layout is None:
+        return np.zeros((1, 1), np.bool_)
+    lines = rules.layout.split()
+    walls = np.array([[character == "#" for character in line] for line in lines], np.bool_)[::-1].copy()
+    cell = rules.side / len(lines)
+    if cell < 2 * rules.agent_radius:
+        raise InputError(
+            f"The layout has {len(lines)} cells over {rules.side} metres; a cell must be at least "
+            f"{2 * rules.agent_radius} metres wide, the width of the agent."
+        )
+    if not _connected(~walls):
+        raise InputError("The floor of the layout falls into parts; expected every '.' to be reached from every other.")
+    return walls
+
+
+def _connected(floor: NDArray[np.bool_]) -> bool:
+    reached = np.zeros_like(floor)
+    reached.flat[np.flatnonzero(floor)[0]] = True
+    while True:
+        grown = reached.copy()
+        grown[1:] |= reached[:-1]
+        grown[:-1] |= reached[1:]
+        grown[:, 1:] |= reached[:, :-1]
+        grown[:, :-1] |= reached[:, 1:]
+        grown &= floor
+        if (grown == reached).all():
+            return bool((reached == floor).all())
+        reached = grown
+
+
+def wall_distance(walls: NDArray[np.bool_], side: float, points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Distance of points [P, 2] from the nearest wall [P], including the four outer walls."""
+    cell = side / len(walls)
+    distance = np.minimum(points, side - points).min(axis=1)
+    for row, column in np.argwhere(walls):
+        low = np.array([column, row]) * cell
+        away = np.maximum(np.maximum(low - points, points - low - cell), 0.0)
+        distance = np.minimum(distance, np.hypot(away[:, 0], away[:, 1]))
+    return distance
+
+
+def free_places(rules: RoomRules, walls: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Lattice of the places where an object may lie, [P, 2]; InputError if they are too few for the objects."""
+    ticks = (np.arange(int(np.ceil(rules.side / _SPACING))) + 0.5) * _SPACING
+    lattice = np.stack(np.meshgrid(ticks, ticks), axis=-1).reshape(-1, 2)
+    places = lattice[wall_distance(walls, rules.side, lattice) >= rules.wall_distance]
+    room_for = int(len(places) * _SPACING**2 / rules.reach**2)
+    if room_for < rules.objects:
+        raise InputError(
+            f"{rules.objects} objects do not fit: the room has space for {room_for}, each {rules.reach} metres wide "
+            f"and {rules.wall_distance} metres from walls."
+        )
+    return places

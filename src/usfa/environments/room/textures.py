@@ -1,7 +1,7 @@
-"""What the room looks like: walls, floor, ceiling and objects, painted with numpy, with a pyramid of smaller copies.
+"""Pictures of walls, floor, ceiling and objects, painted with numpy, as mipmap pyramids.
 
-A pyramid holds the picture at 1/1, 1/2, 1/4, ... of its size, one after another in a flat array, so that something
-far away is drawn from pixels of about its own size and does not flicker.
+A pyramid holds the picture at 1/1, 1/2, 1/4, ... of its size, one after another in a flat array, so that distant
+surfaces are drawn from texels of about the size of a pixel and do not flicker.
 """
 
 from __future__ import annotations
@@ -15,14 +15,29 @@ from numpy.typing import NDArray
 
 from usfa.environments.room.rules import OBJECTS
 
-__all__ = ["BOXES", "SPRITE_LEVELS", "SURFACE_LEVELS", "Textures", "offset_of", "sprite", "textures"]
+__all__ = [
+    "BOXES",
+    "FLOOR_COLOUR",
+    "SPRITE_LEVELS",
+    "SURFACES",
+    "SURFACE_LEVELS",
+    "WALL_COLOURS",
+    "Textures",
+    "offset_of",
+    "sprite",
+    "surface",
+    "textures",
+]
 
 Array = NDArray[np.floating]
 
+SURFACES = ("east", "north", "west", "south", "floor", "ceiling")  # the first four are walls
 SURFACE_LEVELS = 7  # 64 texels down to 1
 SPRITE_LEVELS = 7  # 128 texels down to 2
+WALL_COLOURS = ((172, 160, 150), (150, 160, 170), (158, 168, 152), (168, 154, 168))
+FLOOR_COLOUR = (128, 124, 116)
 _OUTLINE = 0.035  # of a sprite's width
-_PLAIN_BELOW = 16  # texels: smaller pictures have no outline, so that far objects keep their colour
+_PLAIN_BELOW = 16  # texels; smaller pictures have no outline, so that distant objects keep their colour
 
 BOXES: NDArray[np.float64] = np.array(
     [
@@ -36,24 +51,25 @@ BOXES: NDArray[np.float64] = np.array(
         [0.50, 0.00, 1.25],  # bottle
     ]
 )
-"""[8, 3]: width, lower and upper edge of each type of object in metres."""
+"""Width, lower and upper edge of each type of object in metres, [8, 3]."""
 
 
 class Textures(NamedTuple):
-    """Packed for the drawing: red in the lowest bits, then green and blue; sprites have opacity above."""
+    """Pyramids with packed channels, red in the lowest bits, then green, blue and, for sprites, opacity."""
 
-    surfaces: NDArray[np.uint32]  # [6 · texels]     walls to the east, north, west, south; floor; ceiling
+    surfaces: NDArray[np.uint32]  # [6 · texels]     in the order of SURFACES
     sprites: NDArray[np.int64]  # [types, texels]  colour times opacity, 16 bits to a channel
 
 
 def offset_of(size: int, level: int) -> int:
-    """Where a level begins in the pyramid of a square picture."""
+    """Index at which a level begins in the pyramid of a square picture."""
     return sum((size >> below) ** 2 for below in range(level))
 
 
 @cache
 def textures() -> Textures:
-    walls = [_pyramid(_wall(np.array(colour))) for colour in _WALL_COLOURS]
+    """Paint all pictures, once per process."""
+    walls = [_pyramid(_wall(np.array(colour))) for colour in WALL_COLOURS]
     surfaces = np.concatenate([*walls, _pyramid(_floor()), _pyramid(_ceiling())])
     sprites = np.stack(
         [_sprite_pyramid(paint, np.array(kind.colour)) for paint, kind in zip(_PAINTERS, OBJECTS, strict=True)]
@@ -61,8 +77,15 @@ def textures() -> Textures:
     return Textures(surfaces, sprites)
 
 
+def surface(name: str) -> NDArray[np.uint8]:
+    """Unpack the largest picture of one of SURFACES, [64, 64, 3]: red, green, blue."""
+    size = 1 << (SURFACE_LEVELS - 1)
+    texels = np.split(textures().surfaces, len(SURFACES))[SURFACES.index(name)][: size * size].reshape(size, size)
+    return np.stack([(texels >> shift) & 255 for shift in (0, 8, 16)], axis=-1).astype(np.uint8)
+
+
 def sprite(kind: int) -> NDArray[np.uint8]:
-    """The largest picture of a type of object, [128, 128, 4]: red, green, blue, opacity."""
+    """Unpack the largest picture of a type of object, [128, 128, 4]: red, green, blue, opacity."""
     size = 1 << SPRITE_LEVELS
     texels = textures().sprites[kind, : size * size].reshape(size, size)
     channels = np.stack([(texels >> shift) & 255 for shift in (0, 16, 32, 48)], axis=-1)
@@ -88,15 +111,13 @@ def _halved(picture: Array) -> Array:
 
 
 def _packed(picture: Array, bits: int) -> NDArray[np.int64]:
-    """[n, n, channels] with values up to 255 -> [n · n], so many bits to a channel."""
+    """Pack [n, n, channels] with values up to 255 into [n · n], `bits` to a channel."""
     values = np.clip(picture + 0.5, 0, 255).astype(np.int64).reshape(-1, picture.shape[-1])
     packed: NDArray[np.int64] = np.bitwise_or.reduce(values << np.arange(0, bits * values.shape[1], bits), axis=1)
     return packed
 
 
 # --- surfaces, 64 texels ---
-
-_WALL_COLOURS = ((172, 160, 150), (150, 160, 170), (158, 168, 152), (168, 154, 168))
 
 
 def _wall(colour: Array) -> Array:
@@ -113,7 +134,7 @@ def _floor() -> Array:
     """A chessboard of two by two tiles with dark joints."""
     y, x = np.mgrid[0:64, 0:64]
     light = (x // 32 + y // 32) % 2
-    colour = np.where(light[..., None] == 1, np.array([128, 124, 116]), np.array([84, 82, 80]))
+    colour = np.where(light[..., None] == 1, np.array(FLOOR_COLOUR), np.array([84, 82, 80]))
     joint = (x % 32 < 1) | (y % 32 < 1)
     return np.where(joint[..., None], 52.0, colour)
 
@@ -131,7 +152,7 @@ def _ceiling() -> Array:
 
 
 class _Canvas:
-    """Shapes painted over each other; what is painted at all is solid."""
+    """Shapes painted over each other; painted pixels are solid."""
 
     def __init__(self, size: int) -> None:
         ticks = (np.arange(size) + 0.5) * 2 / size - 1
@@ -246,7 +267,7 @@ def _premultiplied(colour: Array, solid: NDArray[np.bool_]) -> Array:
 
 
 def _solidified(picture: Array) -> Array:
-    """Far objects a little more opaque than their share of the pixel, so that they stay visible."""
+    """Make distant objects a little more opaque than their share of the pixel, so that they stay visible."""
     opacity = picture[..., 3:] / 255
     return picture * np.minimum(1.4, 1 / np.maximum(opacity, 1e-9))
 
@@ -257,7 +278,7 @@ def _grown(solid: NDArray[np.bool_], steps: int) -> NDArray[np.bool_]:
         wider = grown.copy()
         wider[1:] |= grown[:-1]
         wider[:-1] |= grown[1:]
-        if step % 2 == 0:  # every other time: closer to a disc than a diamond
+        if step % 2 == 0:  # diagonals every other time, which is closer to a disc than to a diamond
             wider[:, 1:] |= wider[:, :-1].copy()
             wider[:, :-1] |= wider[:, 1:].copy()
         else:

@@ -1,7 +1,7 @@
-"""B rooms as arrays, and the rules that move them: the same code for one room and for thousands.
+"""State of B rooms as arrays, and their dynamics: the same code for one room and for thousands.
 
 The floor spans [0, side]², x to the east and y to the north; a heading of 0 looks east and grows counter-clockwise.
-Every room has its own random numbers (SplitMix64), so it does not depend on its neighbours.
+Every room has its own random numbers (SplitMix64), so it does not depend on the others.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usfa.compiling import compiled
-from usfa.environments.room.layout import free_places, wall_cells
-from usfa.environments.room.rules import ACTIONS, SUBSTEPS, RoomRules
+from usfa.environments.room.rules import ACTIONS, SUBSTEPS, RoomRules, free_places, wall_cells
 
 __all__ = [
     "Outcome",
@@ -29,12 +28,12 @@ __all__ = [
     "walk",
 ]
 
-_TRIES = 64  # places tried for an object before the farthest is taken
-_TOUCH = 1e-9  # metres of overlap that are rounding
+_TRIES = 64  # random places tried before the farthest is taken
+_TOUCH = 1e-9  # metres of overlap that count as rounding
 
 
 class Plan(NamedTuple):
-    """What never changes: the rules as numbers and arrays."""
+    """Constants of a room: the rules as numbers and arrays."""
 
     walls: NDArray[np.bool_]  # [n, n]  [y, x] from the south-west
     places: NDArray[np.float64]  # [P, 2]  some places where objects may lie
@@ -51,7 +50,7 @@ class Plan(NamedTuple):
 
 
 class World(NamedTuple):
-    """What changes: everything that the next frame depends on."""
+    """State of B rooms: everything that the next frame depends on."""
 
     pose: NDArray[np.float64]  # [B, 3]     x, y, heading
     objects: NDArray[np.float64]  # [B, K, 2]
@@ -63,7 +62,7 @@ class World(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a step brought, written in place."""
+    """Result of a step, written in place."""
 
     phi: NDArray[np.float32]  # [B, D]
     first: NDArray[np.bool_]  # [B]
@@ -136,7 +135,7 @@ def uniform(random: NDArray[np.uint64], room: int) -> float:
 
 
 # --- walls ---
-# Functions that run often take the arrays they need, not the records: counting references to all of a record's arrays
+# Functions that run often take single arrays instead of records, because counting references to all arrays of a record
 # at every call costs more than the work.
 
 
@@ -159,7 +158,7 @@ def _clear_of_walls(walls: NDArray[np.bool_], cell: float, x: float, y: float, d
 
 @compiled(inner=True)
 def _pushed_out(walls: NDArray[np.bool_], cell: float, x: float, y: float, radius: float) -> tuple[float, float]:
-    """The agent's disc moved out of each wall that it overlaps, once."""
+    """Move the agent's disc once out of each wall that it overlaps."""
     n = walls.shape[0]
     for row in range(max(0, int((y - radius) / cell)), min(n - 1, int((y + radius) / cell)) + 1):
         for column in range(max(0, int((x - radius) / cell)), min(n - 1, int((x + radius) / cell)) + 1):
@@ -178,7 +177,7 @@ def _pushed_out(walls: NDArray[np.bool_], cell: float, x: float, y: float, radiu
 def walk(
     walls: NDArray[np.bool_], cell: float, radius: float, x: float, y: float, dx: float, dy: float
 ) -> tuple[float, float]:
-    """Where a small step leads, sliding along walls. Where nothing fits, the agent stays."""
+    """Take a small step, sliding along walls; stay if nothing fits."""
     new_x, new_y = x + dx, y + dy
     if not _clear_of_walls(walls, cell, new_x, new_y, radius):
         for _ in range(3):
@@ -193,7 +192,7 @@ def walk(
 
 @compiled(inner=True)
 def _free_place(world: World, plan: Plan, room: int, clearance: float) -> tuple[float, float]:
-    """A random free place at least `clearance` from the agent, or the farthest of those tried."""
+    """Draw a free place at least `clearance` from the agent, or the farthest of those tried."""
     low, span = plan.wall_distance, plan.side - 2 * plan.wall_distance
     farthest, best_x, best_y = -1.0, 0.0, 0.0
     for _ in range(_TRIES):
@@ -205,7 +204,7 @@ def _free_place(world: World, plan: Plan, room: int, clearance: float) -> tuple[
                 farthest, best_x, best_y = away, x, y
             if away >= clearance:
                 return x, y
-    for _ in range(_TRIES):  # few places are free: try those on the list
+    for _ in range(_TRIES):  # if few places are free, draw from the list
         chosen = int(uniform(world.random, room) * len(plan.places))
         x, y = plan.places[chosen, 0], plan.places[chosen, 1]
         away = math.hypot(x - world.pose[room, 0], y - world.pose[room, 1])
@@ -218,7 +217,7 @@ def _free_place(world: World, plan: Plan, room: int, clearance: float) -> tuple[
 
 @compiled(inner=True)
 def _take(world: World, plan: Plan, room: int, index: int) -> None:
-    """A collected object appears elsewhere, or is gone."""
+    """Move a collected object elsewhere, or remove it."""
     if plan.respawn:
         x, y = _free_place(world, plan, room, plan.clearance)
         world.objects[room, index, 0], world.objects[room, index, 1] = x, y
@@ -243,7 +242,7 @@ def _start_one(world: World, plan: Plan, room: int) -> None:
 
 @compiled(inner=True)
 def _decide(world: World, plan: Plan, room: int, action: int, phi: NDArray[np.float32]) -> None:
-    """The frames that a decision is held for: turn, walk, collect."""
+    """Turn, walk and collect for the frames of one decision."""
     pose, objects, alive = world.pose, world.objects, world.alive
     forward, right, turn = plan.moves[action, 0], plan.moves[action, 1], plan.moves[action, 2]
     walls, cell, radius, reach = plan.walls, plan.cell, plan.radius, plan.reach
@@ -265,14 +264,14 @@ def _decide(world: World, plan: Plan, room: int, action: int, phi: NDArray[np.fl
 
 @compiled()
 def advance(world: World, plan: Plan, action: NDArray[np.int64], outcome: Outcome) -> bool:
-    """One decision in every room; where the episode was truncated, a new one begins instead.
+    """Take one decision in every room, or begin a new episode where the last was truncated.
 
-    False, and nothing has happened, if there is no such action.
+    Returns False without any effect if an action does not exist.
     """
     for room in range(outcome.phi.shape[0]):
         if action[room] < 0 or action[room] >= plan.moves.shape[0]:
             return False
-    # Plain loops over features: assigning to slices would triple the time of compiling.
+    # Loops over features, because assigning to slices would triple the time to compile.
     features = outcome.phi.shape[1]
     for room in range(outcome.phi.shape[0]):
         fresh = world.truncated[room]

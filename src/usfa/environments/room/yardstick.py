@@ -1,37 +1,86 @@
-"""What the oracle, a greedy and the random policy collect on the paper's tasks: the yardstick for agents.
+"""Scale for scores in the room: 0 is the random policy, 1 the oracle.
 
     python -m usfa.environments.room.yardstick [--episodes 50]
 
-Undiscounted return of one-minute episodes, with a 95 % interval of the mean over episodes. All policies start from the
-same rooms. The table that comes with the package normalises the scores of agents.
+measures both, and a greedy policy, on the paper's tasks: undiscounted returns of one-minute episodes that start from
+the same rooms, with a 95 % interval of the mean. The package ships the table that results.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from usfa.environments.room.batch import RoomBatch
-from usfa.environments.room.oracle import Greedy, Oracle, StatePolicy, random_policy
-from usfa.environments.room.rules import RoomRules
-from usfa.environments.room.scale import YARDSTICK
+from usfa.environments.room.rules import CAMERA_ARGUMENTS, RoomRules
 from usfa.errors import InputError
 from usfa.files import write_atomically
-from usfa.tasks import format_task, task_set
+from usfa.tasks import format_task, parse_task, task_set
 
-__all__ = ["SETS", "main", "returns", "yardstick"]
+if TYPE_CHECKING:
+    from usfa.environments.room.oracle import StatePolicy
 
+__all__ = ["SETS", "YARDSTICK", "as_a_whole", "is_standard_room", "main", "measured", "read_yardstick", "yardstick"]
+
+YARDSTICK = Path(str(resources.files("usfa") / "shipped" / "room-yardstick.csv"))
 SETS = ("room-train", "room-train-large", "room-easy", "room-hard", "room-validation")
-_FIRST_SEED = 1_000_000  # rooms that nobody trains in
+_FIRST_SEED = 1_000_000  # of rooms that no training uses
+
+
+def read_yardstick() -> pd.DataFrame:
+    """Read the shipped table: set, task, policy, mean, low, high, episodes."""
+    return pd.read_csv(YARDSTICK, dtype={"task": str})
+
+
+def measured(scores: pd.DataFrame, yardstick: pd.DataFrame) -> pd.DataFrame:
+    """Add the columns random, oracle and normalised to scores (columns task, score).
+
+    NaN for tasks that are not in the yardstick.
+    """
+    levels = yardstick.drop_duplicates(["task", "policy"]).pivot(index="task", columns="policy", values="mean")
+    random, oracle = (scores.task.map(levels[policy]) for policy in ("random", "oracle"))
+    return _with_normalised(scores.assign(random=random, oracle=oracle))
+
+
+def as_a_whole(measured_scores: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Mean over the tasks of a set for each candidate set and rule, with Σ(score − random) / Σ(oracle − random).
+
+    If some of the tasks, but not all, have negative entries, those get a row of their own.
+    """
+    disliking = measured_scores[[bool((parse_task(task) < 0).any()) for task in measured_scores.task]]
+    parts = {name: measured_scores}
+    if 1 < disliking.task.nunique() < measured_scores.task.nunique():
+        parts[f"{name}, with dislikes"] = disliking
+    return pd.concat([_means(part).assign(task=title) for title, part in parts.items()], ignore_index=True)
+
+
+def _means(table: pd.DataFrame) -> pd.DataFrame:
+    columns = ["score", "random", "oracle"]
+    return _with_normalised(table.groupby(["candidates", "rule"], sort=False)[columns].mean().reset_index())
+
+
+def _with_normalised(table: pd.DataFrame) -> pd.DataFrame:
+    return table.assign(normalised=(table.score - table.random) / (table.oracle - table.random))
+
+
+def is_standard_room(environment: str, arguments: Mapping[str, object]) -> bool:
+    """Whether the rules are those of the paper's room, with any image size, so that the yardstick applies."""
+    return environment == "room" and not arguments.keys() - set(CAMERA_ARGUMENTS)
+
+
+# --- measuring; imports of the room are local, because they start the compiler ---
 
 
 def returns(policy: StatePolicy, w: ArrayLike, rules: RoomRules, seeds: Iterable[int]) -> NDArray[np.float64]:
-    """Σ_t φ_t · w of an episode from each seed."""
+    """Σ_t φ_t · w of one episode per seed."""
+    from usfa.environments.room.env import RoomBatch
+
     rooms = list(seeds)
     batch = RoomBatch(len(rooms), rules, seeds=rooms, image_size=8)
     for _ in range(rules.decisions):
@@ -41,7 +90,9 @@ def returns(policy: StatePolicy, w: ArrayLike, rules: RoomRules, seeds: Iterable
 
 
 def yardstick(episodes: int, rules: RoomRules | None = None) -> pd.DataFrame:
-    """A row per set, task and policy: mean return, the 95 % interval of the mean, episodes."""
+    """Measure the table: mean return and the 95 % interval of the mean, a row per set, task and policy."""
+    from usfa.environments.room.oracle import Greedy, Oracle, random_policy
+
     if episodes < 2:
         raise InputError(f"episodes is {episodes}; expected at least 2.")
     rules = rules or RoomRules()
@@ -69,7 +120,7 @@ def _interval(values: NDArray[np.float64]) -> tuple[float, float, float]:
 
 
 def as_markdown(table: pd.DataFrame) -> str:
-    """Tasks in rows, policies in columns."""
+    """Format the table with tasks in rows and policies in columns."""
     policies = list(dict.fromkeys(table["policy"]))
     lines = [
         "# What can be collected in the room",

@@ -1,9 +1,9 @@
-// Bars that move: a row each, or thin columns when there are many.
+// Bar charts: one row per bar, or thin columns when there are many.
 
 import { element, plain } from "./dom.js";
 
 const MOST_ROWS = 12;
-const SLOWNESS = 0.95; // of a scale that shrinks
+const SHRINK = 0.95; // per update
 
 export class Bars {
   // fromZero: bars begin at 0, to the left and to the right; otherwise they reach from the lowest value to the highest.
@@ -13,7 +13,7 @@ export class Bars {
     this.rows = [];
   }
 
-  // labels: a text each; remove(index), if given, puts a button behind each row.
+  // labels: one text per bar; remove(index), if given, adds a button to each row.
   build(labels, { remove = null, titles = labels } = {}) {
     this.range = null;
     const many = labels.length > MOST_ROWS;
@@ -36,12 +36,12 @@ export class Bars {
     return { row, fill, number };
   }
 
-  // From worst to best as it is now; a scale with a zero grows at once and shrinks slowly, so that lengths can be compared.
+  // From the lowest to the highest value; a scale with a zero grows at once and shrinks slowly, so that lengths stay comparable.
   #range(values) {
     const now = [Math.min(...values), Math.max(...values)];
     if (!this.fromZero) return [now[0], Math.max(now[1], now[0] + 1e-6)];
     const [low, high] = this.range ?? [0, 1e-3];
-    this.range = [Math.min(0, now[0], low * SLOWNESS), Math.max(1e-3, now[1], high * SLOWNESS)];
+    this.range = [Math.min(0, now[0], low * SHRINK), Math.max(1e-3, now[1], high * SHRINK)];
     return this.range;
   }
 

@@ -1,5 +1,5 @@
-// Return over the episode: every player, and the oracle in the same layout. Where episodes take a step or two, the
-// return of each, and the best there is.
+// Return over the episode: every player, and the oracle in the same layout. In an MDP, whose episodes are short, the
+// return of each episode and the optimum.
 
 import { colour, element, find, plain, sharpened } from "./dom.js";
 
@@ -12,9 +12,9 @@ export class Chart {
     new ResizeObserver(() => this.draw()).observe(this.canvas);
   }
 
-  begin(names, scene) {
-    this.short = scene.kind === "mdp";
-    this.decisions = scene.plan.decisions ?? null;
+  begin(names, session) {
+    this.short = session.kind === "mdp";
+    this.decisions = session.plan.decisions ?? null;
     this.episodes = 0;
     find("returns-title").textContent = this.short ? "Return of each episode" : "Return of this episode";
     const best = { name: this.short ? "optimum" : "oracle", colour: "quiet", dashed: true };
@@ -35,27 +35,27 @@ export class Chart {
     });
   }
 
-  // A new episode begins.
-  forget() {
+  // Begin a new episode.
+  clear() {
     if (!this.short) for (const line of this.lines) line.points = [];
   }
 
-  show(moment) {
+  show(frame) {
     const best = this.lines.at(-1);
-    best.item.hidden = moment.oracle === undefined;
-    if (this.short) this.#showShort(moment, best);
+    best.item.hidden = frame.oracle === undefined;
+    if (this.short) this.#showShort(frame, best);
     else {
-      moment.players.forEach(({ step, returned }, index) => this.#add(this.lines[index], step, returned));
-      if (moment.oracle !== undefined) this.#add(best, Math.max(...moment.players.map(({ step }) => step)), moment.oracle);
+      frame.players.forEach(({ step, returned }, index) => this.#add(this.lines[index], step, returned));
+      if (frame.oracle !== undefined) this.#add(best, Math.max(...frame.players.map(({ step }) => step)), frame.oracle);
     }
     this.draw();
   }
 
-  #showShort(moment, best) {
-    if (!moment.players.every(({ over }) => over)) return;
+  #showShort(frame, best) {
+    if (!frame.players.every(({ over }) => over)) return;
     this.episodes += 1;
-    moment.players.forEach(({ returned }, index) => this.#add(this.lines[index], this.episodes, returned));
-    if (moment.oracle !== undefined) this.#add(best, this.episodes, moment.oracle);
+    frame.players.forEach(({ returned }, index) => this.#add(this.lines[index], this.episodes, returned));
+    if (frame.oracle !== undefined) this.#add(best, this.episodes, frame.oracle);
     for (const { points } of this.lines) if (points.length > KEPT) points.shift();
   }
 

@@ -1,16 +1,16 @@
-// The socket: it comes back by itself, and says how it is.
+// The socket: it reconnects by itself and reports its state.
 
-const FIRST_WAIT = 400, LONGEST_WAIT = 5000, FULL_WAIT = 8000, PING_EVERY = 4000, PATIENCE = 12000; // milliseconds
+const FIRST_WAIT = 400, LONGEST_WAIT = 5000, FULL_WAIT = 8000, PING_EVERY = 4000, TIMEOUT = 12000; // milliseconds
 const FULL = 1013;
 
 export class Connection {
-  // handlers: open(hello), note(note), moment(moment, pictures), state(name, words)
+  // handlers: open(hello), message(message), frame(frame, pictures), state(name, text)
   constructor(handlers) {
     this.handlers = handlers;
     this.wait = FIRST_WAIT;
     this.pings = 0;
     this.connect();
-    setInterval(() => this.#mind(), PING_EVERY);
+    setInterval(() => this.#checkAlive(), PING_EVERY);
     addEventListener("online", () => this.#retryNow());
     document.addEventListener("visibilitychange", () => document.hidden || this.#retryNow());
   }
@@ -20,7 +20,7 @@ export class Connection {
     address.protocol = location.protocol === "https:" ? "wss:" : "ws:";
     this.socket = new WebSocket(address);
     this.socket.binaryType = "arraybuffer";
-    this.heard = performance.now();
+    this.lastMessage = performance.now();
     this.socket.onmessage = ({ data }) => this.#receive(data);
     this.socket.onclose = (event) => this.#lost(event);
   }
@@ -32,25 +32,25 @@ export class Connection {
   }
 
   #receive(data) {
-    this.heard = performance.now();
+    this.lastMessage = performance.now();
     if (data instanceof ArrayBuffer) {
-      this.handlers.moment(...unpack(data));
+      this.handlers.frame(...unpack(data));
       return;
     }
-    const note = JSON.parse(data);
-    if (note.type === "hello") {
+    const message = JSON.parse(data);
+    if (message.type === "hello") {
       this.wait = FIRST_WAIT;
       this.handlers.state("open", "Connected");
-      this.handlers.open(note);
-    } else if (note.type !== "pong") {
-      this.handlers.note(note);
+      this.handlers.open(message);
+    } else if (message.type !== "pong") {
+      this.handlers.message(message);
     }
   }
 
   #lost(event) {
     const full = event.code === FULL;
     const wait = full ? FULL_WAIT : this.wait;
-    this.handlers.state("lost", full ? event.reason : "Connection lost. Trying again …");
+    this.handlers.state("lost", full ? event.reason : "Connection lost. Reconnecting …");
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.connect(), wait);
     this.wait = Math.min(this.wait * 1.6, LONGEST_WAIT);
@@ -63,19 +63,19 @@ export class Connection {
     }
   }
 
-  // A socket can die without a word: whoever has not answered for a while is given up.
-  #mind() {
+  // A socket can die without an event: close it if no message has arrived for a while.
+  #checkAlive() {
     if (this.socket.readyState !== WebSocket.OPEN) return;
-    if (performance.now() - this.heard > PATIENCE && !document.hidden) this.socket.close();
+    if (performance.now() - this.lastMessage > TIMEOUT && !document.hidden) this.socket.close();
     else this.send({ type: "ping", id: this.pings++ });
   }
 }
 
-// 4 bytes with the length of the JSON, the JSON, and the pictures behind it.
+// 4 bytes with the length of the JSON, the JSON, and the pictures.
 export function unpack(data) {
   const length = new DataView(data).getUint32(0, true);
-  const moment = JSON.parse(new TextDecoder().decode(new Uint8Array(data, 4, length)));
-  const pictures = moment.players.map(({ picture }) =>
+  const frame = JSON.parse(new TextDecoder().decode(new Uint8Array(data, 4, length)));
+  const pictures = frame.players.map(({ picture }) =>
     picture ? new Blob([new Uint8Array(data, 4 + length + picture.start, picture.length)], { type: picture.type }) : null);
-  return [moment, pictures];
+  return [frame, pictures];
 }

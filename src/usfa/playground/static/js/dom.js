@@ -1,4 +1,4 @@
-// The little that is needed to build and find elements.
+// Helpers to find and build elements.
 
 export const find = (id) => document.getElementById(id);
 
@@ -20,7 +20,7 @@ export const clamp = (value, low = -1, high = 1) => Math.max(low, Math.min(high,
 
 export const plain = (value, digits = 2) => (value < 0 ? "−" : "") + Math.abs(value).toFixed(digits);
 
-// A canvas as large as it is shown, in the screen's own pixels; returns its pen and its size in CSS pixels.
+// Match a canvas to the pixels of the screen; returns its context and its size in CSS pixels.
 export function sharpened(canvas) {
   const { width, height } = canvas.getBoundingClientRect();
   const scale = window.devicePixelRatio || 1;
@@ -36,7 +36,7 @@ export function sharpened(canvas) {
 const probe = element("span", { hidden: true });
 const known = new Map();
 
-// A colour of the present scheme, for canvases.
+// A colour of the current scheme, for canvases.
 export function colour(name) {
   if (!known.has(name)) {
     if (!probe.isConnected) document.body.append(probe);
@@ -46,4 +46,4 @@ export function colour(name) {
   return known.get(name);
 }
 
-export const forgetColours = () => known.clear();
+export const clearColours = () => known.clear();

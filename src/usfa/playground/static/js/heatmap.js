@@ -5,13 +5,13 @@ import { nameOfRule } from "./rules.js";
 
 // Viridis, in steps.
 const SCALE = ["#440154", "#482878", "#3e4a89", "#31688e", "#26838f", "#1f9d8a", "#6cce5a", "#b6de2b", "#fee825"];
-const RULED = ["score", "gap"]; // quantities that depend on the rule; bounds are about Eq. 3
+const RULED = ["score", "gap"]; // quantities that depend on the rule; bounds are those of Eq. 3
 const LEFT = 58, BOTTOM = 46, TOP = 12, LEGEND = 84;
 
 export class HeatmapPanel {
-  // ask(message) sends to the server; choose(w) sets the task.
-  constructor(ask, choose) {
-    this.ask = ask;
+  // send(message) sends to the server; choose(w) sets the task.
+  constructor(send, choose) {
+    this.send = send;
     this.choose = choose;
     this.canvas = find("heatmap-canvas");
     this.cursor = null;
@@ -25,18 +25,18 @@ export class HeatmapPanel {
     new ResizeObserver(() => this.draw()).observe(this.canvas);
   }
 
-  build(scene, names) {
-    this.scene = scene;
+  build(session, names) {
+    this.session = session;
     this.map = null;
-    const features = scene.features.map(({ name }, index) => [index, name]);
+    const features = session.features.map(({ name }, index) => [index, name]);
     options(find("heatmap-x"), features, 0);
     options(find("heatmap-y"), features, Math.min(1, features.length - 1));
     options(find("heatmap-player"), names.map((name, index) => [index, name]), 0);
-    find("heatmap-player").parentElement.hidden = scene.players.length < 2;
+    find("heatmap-player").parentElement.hidden = session.players.length < 2;
     find("heatmap-start").disabled = features.length < 2;
     this.#quantities();
     this.#stopped();
-    find("heatmap-note").textContent = features.length < 2
+    find("heatmap-status").textContent = features.length < 2
       ? "A map needs two features; this environment has one." : "Choose two features and compute. A click sets the task.";
     this.draw();
   }
@@ -46,31 +46,31 @@ export class HeatmapPanel {
   }
 
   #quantities() {
-    const { quantities } = this.scene.players[Number(find("heatmap-player").value)];
+    const { quantities } = this.session.players[Number(find("heatmap-player").value)];
     options(find("heatmap-quantity"), Object.entries(quantities), Object.keys(quantities)[0]);
   }
 
   #start() {
     const [x, y] = [Number(find("heatmap-x").value), Number(find("heatmap-y").value)];
     if (x === y) {
-      find("heatmap-note").textContent = "Choose two different features.";
+      find("heatmap-status").textContent = "Choose two different features.";
       return;
     }
-    this.ask({
+    this.send({
       type: "heatmap", x, y, quantity: find("heatmap-quantity").value, player: Number(find("heatmap-player").value),
       resolution: Number(find("heatmap-resolution").value),
     });
   }
 
   #stop() {
-    this.ask({ type: "stop-heatmap" });
+    this.send({ type: "stop-heatmap" });
     this.#stopped();
   }
 
   #stopped() {
     find("heatmap-stop").hidden = true;
     find("heatmap-progress").hidden = true;
-    find("heatmap-start").disabled = this.scene.features.length < 2;
+    find("heatmap-start").disabled = this.session.features.length < 2;
   }
 
   // A map from the server, done or not.
@@ -80,17 +80,17 @@ export class HeatmapPanel {
     find("heatmap-stop").hidden = find("heatmap-progress").hidden = done;
     find("heatmap-start").disabled = !done;
     find("heatmap-progress").value = map.progress;
-    find("heatmap-note").textContent = map.says || this.#words(map, done);
+    find("heatmap-status").textContent = map.message || this.#statusText(map, done);
     this.draw();
   }
 
-  #words(map, done) {
-    const fixed = this.scene.features.map(({ name }, index) => [name, index])
+  #statusText(map, done) {
+    const fixed = this.session.features.map(({ name }, index) => [name, index])
       .filter(([, index]) => index !== map.x && index !== map.y).map(([name, index]) => `${name} ${plain(map.task[index])}`);
-    const others = fixed.length ? ` The others stay: ${fixed.join(", ")}.` : "";
-    const ruled = RULED.includes(map.quantity) && this.scene.players[map.player].rules.length > 1;
+    const others = fixed.length ? ` Fixed: ${fixed.join(", ")}.` : "";
+    const ruled = RULED.includes(map.quantity) && this.session.players[map.player].rule_choices.length > 1;
     const rule = ruled ? ` Rule: ${nameOfRule(map.rule)}.` : "";
-    return `${done ? "Done." : `${Math.round(100 * map.progress)} %, the values so far.`}${rule}${others} A click sets the task.`;
+    return `${done ? "Done." : `${Math.round(100 * map.progress)} %, values so far.`}${rule}${others} A click sets the task.`;
   }
 
   setTask(w) {
@@ -132,7 +132,7 @@ export class HeatmapPanel {
   }
 
   #axes(pen, plane) {
-    const { features } = this.scene, { x, y } = this.map;
+    const { features } = this.session, { x, y } = this.map;
     pen.fillStyle = colour("quiet");
     pen.textAlign = "center";
     pen.textBaseline = "middle";
@@ -162,7 +162,7 @@ export class HeatmapPanel {
     pen.fillText(plain(low, digits(low)), x + 20, plane.top + plane.height - 6);
   }
 
-  // The present task as a ring, the keyboard's or the mouse's cell as a frame.
+  // The current task as a ring, the selected cell as a frame.
   #marks(pen, plane) {
     const { x, y, ticks } = this.map;
     if (this.task) {
@@ -183,7 +183,7 @@ export class HeatmapPanel {
     }
   }
 
-  // Tasks at the ends of the axes are in the middle of the outer cells.
+  // Tasks at the ends of the axes are at the centres of the outer cells.
   #at(plane, x, y) {
     const margin = 1 / (2 * (this.map?.ticks.length ?? 9));
     const share = (value) => margin + (1 - 2 * margin) * (value + 1) / 2;
@@ -203,9 +203,9 @@ export class HeatmapPanel {
   #point(cell) {
     this.cursor = cell;
     if (cell) {
-      const { ticks, values, x, y } = this.map, { features } = this.scene, value = values[cell[1]][cell[0]];
-      find("heatmap-note").textContent = `${features[x].name} ${plain(ticks[cell[0]])}, ${features[y].name} ${plain(ticks[cell[1]])}: ` +
-        (value === null ? "not known yet" : plain(value, digits(value)));
+      const { ticks, values, x, y } = this.map, { features } = this.session, value = values[cell[1]][cell[0]];
+      find("heatmap-status").textContent = `${features[x].name} ${plain(ticks[cell[0]])}, ${features[y].name} ${plain(ticks[cell[1]])}: ` +
+        (value === null ? "not computed yet" : plain(value, digits(value)));
     }
     this.draw();
   }

@@ -1,144 +1,144 @@
-// The page: what the visitor has chosen, the parts that show it, and the server that does it.
+// The page: the settings of the user, the panels, and the connection to the server.
 
 import { Chart } from "./chart.js";
 import { Connection } from "./connection.js";
 import { clamp, find, options } from "./dom.js";
 import { HeatmapPanel } from "./heatmap.js";
 import { describe, PlayerView } from "./players.js";
+import { RatingsPanel } from "./ratings.js";
 import { COMPARED, nameOfRule } from "./rules.js";
 import { startShortcuts } from "./shortcuts.js";
 import { asPython, TaskPanel } from "./task.js";
-import { TeachPanel } from "./teach.js";
 import { startTheme } from "./theme.js";
-import { Pace, Transport } from "./transport.js";
+import { PerformanceMonitor, Transport } from "./transport.js";
 
-// Everything that the server has to be told again after it was gone.
-const chosen = { players: null, task: null, seed: 0, speed: 1, paused: false, view: 336, eyes: false };
-let agents = [], scene = null, views = [], lastSeed = null, waitingTask = null;
+// The setup message, sent again after a lost connection.
+const settings = { players: null, task: null, seed: 0, speed: 1, paused: false, picture_size: 336, observation: false };
+let agents = [], session = null, views = [], lastSeed = null, waitingTask = null;
 
-const connection = new Connection({ open: greet, note: read, moment: show, state: tellState });
-const ask = (message) => connection.send(message);
+const connection = new Connection({ open: onHello, message: onMessage, frame: onFrame, state: showState });
+const send = (message) => connection.send(message);
 const task = new TaskPanel(setTask);
 const chart = new Chart();
-const heatmap = new HeatmapPanel(ask, (w) => (task.show(w), setTask(w)));
-const teach = new TeachPanel(ask);
-const transport = new Transport(chosen, ask);
-const pace = new Pace();
+const heatmap = new HeatmapPanel(send, (w) => (task.show(w), setTask(w)));
+const ratings = new RatingsPanel(send);
+const transport = new Transport(settings, send);
+const monitor = new PerformanceMonitor();
 
-// --- beginning ---
+// --- setup ---
 
-function greet(hello) {
+function onHello(hello) {
   agents = hello.agents;
   const names = agents.map(({ name }) => name);
-  if (!chosen.players?.every(({ agent }) => names.includes(agent))) {
-    chosen.players = [{ agent: names[0] }];
-    chosen.task = null;
+  if (!settings.players?.every(({ agent }) => names.includes(agent))) {
+    settings.players = [{ agent: names[0] }];
+    settings.task = null;
   }
   setUp();
 }
 
 function setUp() {
-  ask({ type: "setup", ...chosen });
+  send({ type: "setup", ...settings });
 }
 
-function begin(newScene) {
-  scene = newScene;
-  chosen.task = scene.task;
-  chosen.players = scene.players.map((card) => ({ agent: card.agent.name, candidates: card.candidates, rule: card.rule }));
-  task.build(scene.features, scene.presets, scene.task);
-  views = scene.players.map((_, player) => new PlayerView(player, scene, {
-    candidates: (candidates) => ask({ type: "candidates", player, candidates }),
-    rule: (rule) => ask({ type: "rule", player, rule }),
-  }, () => chosen.task));
-  views[0].onpaint = () => pace.frame();
+function begin(newSession) {
+  session = newSession;
+  settings.task = session.task;
+  settings.players = session.players.map((info) => ({ agent: info.agent.name, candidates: info.candidates, rule: info.rule }));
+  task.build(session.features, session.presets, session.task);
+  views = session.players.map((_, player) => new PlayerView(player, session, {
+    candidates: (candidates) => send({ type: "candidates", player, candidates }),
+    rule: (rule) => send({ type: "rule", player, rule }),
+  }, () => settings.task));
+  views[0].onpaint = () => monitor.frame();
   document.body.dataset.count = views.length;
   find("players").replaceChildren(...views.map(({ root }) => root));
-  chart.begin(nameLines(), scene);
-  heatmap.build(scene, nameLines());
-  heatmap.setTask(scene.task);
-  teach.build(scene);
+  chart.begin(nameLines(), session);
+  heatmap.build(session, nameLines());
+  heatmap.setTask(session.task);
+  ratings.build(session);
   transport.build();
-  showCast();
-  showEyes();
-  fitView();
-  document.body.dataset.ready = scene.environment;
+  showAgents();
+  showObservationButtons();
+  fitPicture();
+  document.body.dataset.ready = session.environment;
 }
 
-// Two players of one agent are told apart by what differs.
+// Two players of one agent are named by their differences.
 function nameLines() {
-  const same = scene.players.length > 1 && scene.players[0].agent.name === scene.players[1].agent.name;
-  return scene.players.map((card) => (comparesRules() ? nameOfRule(card.rule) : same ? describe(card) : card.agent.name));
+  const same = session.players.length > 1 && session.players[0].agent.name === session.players[1].agent.name;
+  return session.players.map((info) => (comparesRules() ? nameOfRule(info.rule) : same ? describe(info) : info.agent.name));
 }
 
 function comparesRules() {
-  const [first, second] = chosen.players;
-  const sets = chosen.players.map(({ candidates }) => JSON.stringify(candidates));
+  const [first, second] = settings.players;
+  const sets = settings.players.map(({ candidates }) => JSON.stringify(candidates));
   return Boolean(second) && first.agent === second.agent && sets[0] === sets[1] && first.rule !== second.rule;
 }
 
-// --- what the server says ---
+// --- messages from the server ---
 
-function read(note) {
-  if (note.type === "scene") begin(note);
-  else if (note.type === "policies") {
-    views[note.player]?.policy(note);
-    remember(note.player, { candidates: note.candidates });
-  } else if (note.type === "rule") {
-    views[note.player]?.rule(note);
-    remember(note.player, { rule: note.rule });
-  } else if (note.type === "heatmap") heatmap.show(note);
-  else if (note.type === "rated") takeRating(note);
-  else if (note.type === "error") tell(note.says);
+function onMessage(message) {
+  if (message.type === "session") begin(message);
+  else if (message.type === "policies") {
+    views[message.player]?.showPolicies(message);
+    update(message.player, { candidates: message.candidates });
+  } else if (message.type === "rule") {
+    views[message.player]?.showRule(message);
+    update(message.player, { rule: message.rule });
+  } else if (message.type === "heatmap") heatmap.show(message);
+  else if (message.type === "estimate") showEstimate(message);
+  else if (message.type === "error") showBanner(message.message);
 }
 
-function remember(player, choice) {
-  if (!chosen.players[player]) return; // about a player that is just leaving
-  Object.assign(chosen.players[player], choice);
-  Object.assign(scene.players[player], choice);
+function update(player, choice) {
+  if (!settings.players[player]) return; // a player of the previous setup
+  Object.assign(settings.players[player], choice);
+  Object.assign(session.players[player], choice);
   chart.rename(nameLines());
   heatmap.rename(nameLines());
   showComparison();
 }
 
-function show(moment, pictures) {
-  if (!scene || moment.players.length !== views.length) return;
-  if (moment.seed !== lastSeed || (moment.players[0].step === 0 && moment.players[0].collected)) chart.forget();
-  lastSeed = moment.seed;
-  transport.seed(moment.seed);
-  chosen.seed = moment.seed;
-  document.body.dataset.step = moment.players[0].step;
-  moment.players.forEach((player, index) => views[index].show(player, moment, pictures[index]));
-  if (moment.players[0].collected) {
-    chart.show(moment);
-    pace.answered(moment);
+function onFrame(frame, pictures) {
+  if (!session || frame.players.length !== views.length) return;
+  if (frame.seed !== lastSeed || (frame.players[0].step === 0 && frame.players[0].collected)) chart.clear();
+  lastSeed = frame.seed;
+  transport.seed(frame.seed);
+  settings.seed = frame.seed;
+  document.body.dataset.step = frame.players[0].step;
+  frame.players.forEach((player, index) => views[index].show(player, frame, pictures[index]));
+  if (frame.players[0].collected) {
+    chart.show(frame);
+    monitor.frameReceived(frame);
   }
 }
 
-function takeRating(rated) {
-  teach.show(rated);
-  task.doubt(rated.w ? rated : null);
-  if (!rated.w) return;
-  chosen.task = rated.w.map((value) => clamp(value));
-  task.show(chosen.task);
-  heatmap.setTask(chosen.task);
+function showEstimate(estimate) {
+  ratings.show(estimate);
+  task.showUncertainty(estimate.w ? estimate : null);
+  if (!estimate.w) return;
+  settings.task = estimate.w.map((value) => clamp(value));
+  task.show(settings.task);
+  heatmap.setTask(settings.task);
 }
 
-// --- what the visitor does ---
+// --- input of the user ---
 
-// A dragged slider speaks once per frame of the screen, with its last word.
+// A dragged slider sends its last value, once per frame of the screen.
 function setTask(w) {
-  chosen.task = w;
-  pace.asked(w);
+  settings.task = w;
+  monitor.taskSent(w);
   if (!waitingTask) requestAnimationFrame(() => {
-    ask({ type: "task", w: waitingTask });
+    send({ type: "task", w: waitingTask });
     waitingTask = null;
   });
   waitingTask = w;
   heatmap.setTask(w);
 }
 
-function showCast() {
-  const [first, second] = chosen.players;
+function showAgents() {
+  const [first, second] = settings.players;
   options(find("agent-0"), agents.map(({ name }) => [name, name]), first.agent);
   const environment = agents.find(({ name }) => name === first.agent).environment;
   const partners = agents.filter((agent) => agent.environment === environment).map(({ name }) => [name, name]);
@@ -147,122 +147,122 @@ function showCast() {
 }
 
 function showComparison() {
-  const rules = comparesRules(), agents = chosen.players.length > 1 && !rules;
+  const rules = comparesRules(), agents = settings.players.length > 1 && !rules;
   find("versus").hidden = !agents;
   find("compare").setAttribute("aria-pressed", String(agents));
   find("compare-rules").setAttribute("aria-pressed", String(rules));
-  find("compare-rules").hidden = !COMPARED.every((rule) => scene.players[0].rules.includes(rule));
+  find("compare-rules").hidden = !COMPARED.every((rule) => session.players[0].rule_choices.includes(rule));
 }
 
 find("agent-0").onchange = ({ target }) => {
-  chosen.players = [{ agent: target.value }];
+  settings.players = [{ agent: target.value }];
   const here = agents.find(({ name }) => name === target.value).environment;
-  if (here !== scene.environment) chosen.task = null;
+  if (here !== session.environment) settings.task = null;
   setUp();
 };
 
 find("agent-1").onchange = ({ target }) => {
-  chosen.players = [chosen.players[0], partner(target.value)];
+  settings.players = [settings.players[0], partner(target.value)];
   setUp();
 };
 
-// The same agent is compared with itself by another candidate set, because that is the paper's question.
+// The same agent is compared with itself under another candidate set, as in the paper.
 function partner(name) {
-  const [first] = chosen.players;
+  const [first] = settings.players;
   if (name !== first.agent) return { agent: name };
   const other = first.candidates === "train" ? "task" : "train";
-  return { agent: name, rule: first.rule, ...(scene.players[0].choices.includes(other) && { candidates: other }) };
+  return { agent: name, rule: first.rule, ...(session.players[0].candidate_choices.includes(other) && { candidates: other }) };
 }
 
 find("compare").onclick = () => {
   const comparing = find("compare").getAttribute("aria-pressed") === "true";
-  chosen.players = [comparesRules() ? withoutRule(chosen.players[0]) : chosen.players[0]];
-  const [first] = chosen.players;
+  settings.players = [comparesRules() ? withoutRule(settings.players[0]) : settings.players[0]];
+  const [first] = settings.players;
   const others = [...find("agent-1").options].map(({ value }) => value).filter((name) => name !== first.agent);
-  if (!comparing) chosen.players.push(partner(others[0] ?? first.agent));
+  if (!comparing) settings.players.push(partner(others[0] ?? first.agent));
   setUp();
 };
 
-// One agent by two rules, in the layout that is on the page; again, and it plays alone by its own rule.
+// Compare one agent under two rules, in the current layout; a second click returns to the agent's default rule.
 find("compare-rules").onclick = () => {
-  const alone = withoutRule(chosen.players[0]);
-  chosen.players = comparesRules() ? [alone] : COMPARED.map((rule) => ({ ...alone, rule }));
+  const alone = withoutRule(settings.players[0]);
+  settings.players = comparesRules() ? [alone] : COMPARED.map((rule) => ({ ...alone, rule }));
   setUp();
 };
 
 const withoutRule = ({ agent, candidates }) => ({ agent, candidates });
 
 find("copy").onclick = async () => {
-  const [{ agent }] = scene.players;
-  const code = asPython(agent.load, chosen.task, chosen.players[0].candidates, chosen.players[0].rule);
+  const [{ agent }] = session.players;
+  const code = asPython(agent.load, settings.task, settings.players[0].candidates, settings.players[0].rule);
   try {
     await navigator.clipboard.writeText(code);
-    tell("Copied.", "notice");
+    showBanner("Copied.", "notice");
   } catch {
-    prompt("Copy this:", code); // clipboards are closed to pages without https
+    prompt("Copy this:", code); // pages without https have no clipboard
   }
 };
 
-// What the agent sees, in place of what a person would.
-function showEyes() {
-  for (const button of document.querySelectorAll(".eyes")) {
-    button.setAttribute("aria-pressed", String(chosen.eyes));
-    button.hidden = !scene.eyes;
+// Show the observation of the agent instead of the picture for people.
+function showObservationButtons() {
+  for (const button of document.querySelectorAll(".observation")) {
+    button.setAttribute("aria-pressed", String(settings.observation));
+    button.hidden = !session.has_observation_picture;
     button.onclick = () => {
-      chosen.eyes = !chosen.eyes;
-      showEyes();
-      ask({ type: "view", size: chosen.view, eyes: chosen.eyes });
+      settings.observation = !settings.observation;
+      showObservationButtons();
+      send({ type: "picture", size: settings.picture_size, observation: settings.observation });
     };
   }
 }
 
-function viewAs(name) {
+function showPanel(name) {
   document.body.dataset.view = name;
   find("heatmap").hidden = name !== "heatmap";
   find("show-values").setAttribute("aria-pressed", String(name === "values"));
   find("show-heatmap").setAttribute("aria-pressed", String(name === "heatmap"));
   heatmap.draw();
-  fitView();
+  fitPicture();
 }
-find("show-values").onclick = () => viewAs("values");
-find("show-heatmap").onclick = () => viewAs("heatmap");
+find("show-values").onclick = () => showPanel("values");
+find("show-heatmap").onclick = () => showPanel("heatmap");
 
 // --- the rest of the page ---
 
 let fitting = null;
-function fitView() {
+function fitPicture() {
   clearTimeout(fitting);
   fitting = setTimeout(() => {
     const size = views[0]?.size;
-    if (!size || Math.abs(size - chosen.view) < 0.1 * chosen.view) return;
-    chosen.view = size;
-    ask({ type: "view", size, eyes: chosen.eyes });
+    if (!size || Math.abs(size - settings.picture_size) < 0.1 * settings.picture_size) return;
+    settings.picture_size = size;
+    send({ type: "picture", size, observation: settings.observation });
   }, 120);
 }
-addEventListener("resize", fitView);
+addEventListener("resize", fitPicture);
 
-let silence = null;
-function tell(words, kind = "error") {
+let hiding = null;
+function showBanner(text, kind = "error") {
   const banner = find("banner");
-  banner.textContent = words;
+  banner.textContent = text;
   banner.dataset.kind = kind;
   banner.hidden = false;
-  clearTimeout(silence);
-  silence = setTimeout(() => (banner.hidden = true), kind === "error" ? 8000 : 2000);
+  clearTimeout(hiding);
+  hiding = setTimeout(() => (banner.hidden = true), kind === "error" ? 8000 : 2000);
 }
 
-function tellState(state, words) {
+function showState(state, text) {
   const status = find("status");
   status.dataset.state = state;
-  status.textContent = state === "open" ? words : "Disconnected";
-  clearTimeout(silence);
+  status.textContent = state === "open" ? text : "Disconnected";
+  clearTimeout(hiding);
   find("banner").hidden = state === "open";
   find("banner").dataset.kind = "error";
-  find("banner").textContent = words;
+  find("banner").textContent = text;
 }
 
-// Nobody looks at a hidden page: it does not have to be painted.
-document.addEventListener("visibilitychange", () => ask({ type: "pause", paused: document.hidden || chosen.paused }));
+// A hidden page is paused.
+document.addEventListener("visibilitychange", () => send({ type: "pause", paused: document.hidden || settings.paused }));
 
 startTheme(() => {
   views.forEach(({ map }) => map?.draw());
@@ -273,9 +273,9 @@ startShortcuts({
   " ": () => find("pause").click(),
   ".": () => find("step").click(),
   r: () => find("reset").click(),
-  g: () => teach.mark(1),
-  b: () => teach.mark(-1),
-  h: () => viewAs(document.body.dataset.view === "values" ? "heatmap" : "values"),
+  g: () => ratings.rate(1),
+  b: () => ratings.rate(-1),
+  h: () => showPanel(document.body.dataset.view === "values" ? "heatmap" : "values"),
   "?": () => find("help").click(),
 });
 find("help").onclick = () => find("help-dialog").showModal();

@@ -1,4 +1,4 @@
-// A finite MDP as a graph: states in a row, every action an arrow, the chosen way in bold.
+// A finite MDP as a graph: states in a row, an arrow for every action, the path taken in bold.
 
 const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 640, HEIGHT = 560, RADIUS = 30, STEP = 190;

@@ -1,4 +1,4 @@
-// One player on the page: view, map or graph, and what it thinks.
+// One player on the page: picture, map or graph, and the values behind its decision.
 
 import { Bars } from "./bars.js";
 import { clamp, element, find, options, plain } from "./dom.js";
@@ -12,20 +12,20 @@ const SETS = {
 };
 const OWN = "own";
 
-export const describe = (card) => [
-  KINDS[card.agent.kind],
-  ...(card.agent.kind === "usfa" ? [nameOfSet(card.candidates)] : []),
-  ...(card.rules.length > 1 ? [nameOfRule(card.rule)] : []),
+export const describe = (info) => [
+  KINDS[info.agent.kind],
+  ...(info.agent.kind === "usfa" ? [nameOfSet(info.candidates)] : []),
+  ...(info.rule_choices.length > 1 ? [nameOfRule(info.rule)] : []),
 ].join(", ");
-const nameOfSet = (candidates) => (typeof candidates === "string" ? SETS[candidates] : `C = ${candidates.length} own z`);
+const nameOfSet = (candidates) => (typeof candidates === "string" ? SETS[candidates] : `C = ${candidates.length} chosen z`);
 
 export class PlayerView {
-  // chosen.candidates(C) and chosen.rule(name) are called when the visitor changes them; task() is what the sliders say.
-  constructor(index, scene, chosen, task) {
+  // change.candidates(C) and change.rule(name) are called when the user changes them; task() returns the current task.
+  constructor(index, session, change, task) {
     this.index = index;
-    this.scene = scene;
-    this.card = scene.players[index];
-    this.chosen = chosen;
+    this.session = session;
+    this.info = session.players[index];
+    this.change = change;
     this.task = task;
     this.root = find("player-template").content.firstElementChild.cloneNode(true);
     this.part = (name) => this.root.querySelector(name);
@@ -34,118 +34,118 @@ export class PlayerView {
   }
 
   #build() {
-    const { scene, card } = this;
+    const { session, info } = this;
     this.root.setAttribute("aria-label", `Player ${this.index + 1}`);
-    this.part(".name").textContent = card.agent.name;
-    this.counts = scene.features.map(countOf);
+    this.part(".name").textContent = info.agent.name;
+    this.counts = session.features.map(countOf);
     this.part(".collected").replaceChildren(...this.counts.map(({ root }) => root));
     const mine = this.index ? "two" : "one";
-    const isMdp = scene.kind === "mdp";
+    const isMdp = session.kind === "mdp";
     this.part(".picture").hidden = isMdp;
     this.part(".mdp").hidden = !isMdp;
-    this.part(".map").hidden = scene.kind !== "room";
-    this.part(".action").hidden = isMdp; // its arrow says it
-    this.graph = isMdp ? new MdpGraph(this.part(".mdp"), scene.plan, scene.actions) : null;
-    this.map = scene.kind === "room" ? new RoomMap(this.part(".map"), scene.plan, scene.features, mine) : null;
+    this.part(".map").hidden = session.kind !== "room";
+    this.part(".action").hidden = isMdp; // the graph shows it
+    this.graph = isMdp ? new MdpGraph(this.part(".mdp"), session.plan, session.actions) : null;
+    this.map = session.kind === "room" ? new RoomMap(this.part(".map"), session.plan, session.features, mine) : null;
     this.q = new Bars(this.part(".q"));
-    this.q.build(scene.actions);
+    this.q.build(session.actions);
     this.values = new Bars(this.part(".values"));
     this.psi = new Bars(this.part(".psi"), { fromZero: true });
-    this.psi.build(scene.features.map(({ name }) => name));
-    this.part(".features").hidden = !card.explains;
-    this.part(".trust").hidden = !card.explains;
-    this.part(".unexplained").hidden = card.explains;
+    this.psi.build(session.features.map(({ name }) => name));
+    this.part(".features").hidden = !info.has_psi;
+    this.part(".policies").hidden = !info.has_psi;
+    this.part(".no-psi").hidden = info.has_psi;
     this.#ruleChooser();
     this.#setChooser();
-    this.rule(card);
+    this.showRule(info);
   }
 
   #ruleChooser() {
-    const select = this.part(".rule"), { rule, rules } = this.card;
+    const select = this.part(".rule"), { rule, rule_choices: rules } = this.info;
     const names = rules.includes(rule) ? rules : [rule, ...rules];
     options(select, names.map((name) => [name, optionOfRule(name)]), rule);
     select.parentElement.hidden = rules.length < 2;
-    select.onchange = () => this.chosen.rule(select.value);
+    select.onchange = () => this.change.rule(select.value);
   }
 
   #setChooser() {
     const select = this.part(".candidates");
-    const sets = this.card.choices.map((name) => [name, SETS[name]]);
-    options(select, this.card.own_candidates ? [...sets, [OWN, "C = own list"]] : sets, OWN);
+    const sets = this.info.candidate_choices.map((name) => [name, SETS[name]]);
+    options(select, this.info.accepts_list ? [...sets, [OWN, "C = custom list"]] : sets, OWN);
     select.disabled = sets.length < 2;
-    select.onchange = () => this.chosen.candidates(select.value === OWN ? this.policies.z : select.value);
-    this.part(".add").onclick = () => this.chosen.candidates([...this.policies.z, this.task()]);
+    select.onchange = () => this.change.candidates(select.value === OWN ? this.z : select.value);
+    this.part(".add").onclick = () => this.change.candidates([...this.z, this.task()]);
   }
 
-  // The rule as the server has it.
-  rule({ rule }) {
-    this.card = { ...this.card, rule };
+  // Show the rule that the server uses.
+  showRule({ rule }) {
+    this.info = { ...this.info, rule };
     this.part(".rule").value = rule;
-    this.part(".kind").textContent = describe(this.card);
-    this.part(".worth").textContent = this.card.explains ? hintOfActions(rule) : "what each action is worth";
+    this.part(".kind").textContent = describe(this.info);
+    this.part(".q-hint").textContent = this.info.has_psi ? hintOfActions(rule) : "value of each action";
     this.part(".hint").replaceChildren(...hintOfPolicies(rule));
   }
 
-  // The candidate set as the server has it.
-  policy({ candidates, z, names }) {
-    this.policies = { z };
+  // Show the candidate set that the server uses.
+  showPolicies({ candidates, z, names }) {
+    this.z = z;
     const own = typeof candidates !== "string";
     const labels = names.map((name) => name.replaceAll("-", "−"));
     const same = this.values.labels?.join() === labels.join() && this.own === own;
     this.own = own;
-    this.card = { ...this.card, candidates };
+    this.info = { ...this.info, candidates };
     this.part(".candidates").value = own ? OWN : candidates;
     this.part(".own").hidden = !own;
-    this.part(".kind").textContent = describe(this.card);
+    this.part(".kind").textContent = describe(this.info);
     if (same) return;
-    const remove = own && z.length > 1 ? (index) => this.chosen.candidates(this.policies.z.filter((_, other) => other !== index)) : null;
+    const remove = own && z.length > 1 ? (index) => this.change.candidates(this.z.filter((_, other) => other !== index)) : null;
     this.values.build(labels, { remove, titles: z.map((entries) => `z = [${entries.join(", ")}]`) });
   }
 
-  // This player in a moment, and its picture if there is a new one.
-  show(player, moment, picture) {
-    if (player.step === 0 || player.step < this.step) this.map?.forget();
+  // Show this player in a frame, and its picture if there is a new one.
+  show(player, frame, picture) {
+    if (player.step === 0 || player.step < this.step) this.map?.clear();
     this.step = player.step;
-    if (player.place && this.map) this.map.show(player.place);
+    if (player.position && this.map) this.map.show(player.position);
     if (player.collected) {
-      this.#count(player.collected, moment.oracle_collected);
-      this.#tell(player);
+      this.#count(player.collected, frame.oracle_collected);
+      this.#showDecision(player);
     }
     if (picture) this.#paint(picture);
   }
 
-  // What was collected of each feature, and by the oracle.
-  #count(collected, oracle) {
-    this.counts.forEach(({ number, pace }, index) => {
+  // Show the collected amount of each feature, and the oracle's.
+  #count(collected, byOracle) {
+    this.counts.forEach(({ number, oracle }, index) => {
       number.textContent = amount(collected[index]);
-      pace.textContent = oracle ? `/${amount(oracle[index])}` : "";
+      oracle.textContent = byOracle ? `/${amount(byOracle[index])}` : "";
     });
   }
 
-  #tell({ step, improved = 0, returned, thought, over, place }) {
+  #showDecision({ step, improved = 0, returned, decision, over, position }) {
     const ended = this.part(".over");
-    ended.hidden = !over || this.scene.kind === "mdp";
+    ended.hidden = !over || this.session.kind === "mdp";
     ended.textContent = over ? `Episode over: return ${plain(returned, 1)}` : "";
-    const action = thought ? this.scene.actions[thought.action] : "";
+    const action = decision ? this.session.actions[decision.action] : "";
     this.part(".action").textContent = action;
-    this.part(".picture").setAttribute("aria-label", `View of ${this.card.agent.name}. Next action: ${action || "none"}.`);
-    this.graph?.show(place, thought ? thought.action : null);
+    this.part(".picture").setAttribute("aria-label", `View of ${this.info.agent.name}. Next action: ${action || "none"}.`);
+    this.graph?.show(position, decision ? decision.action : null);
     const share = step ? Math.round((100 * improved) / step) : 0;
     this.part(".share").textContent = step ? `followed ${100 - share} %, improved ${share} %` : "";
-    if (!thought) return;
-    this.q.show(thought.q, thought.action);
-    if (!this.card.explains) return;
-    const does = this.part(".does");
-    does.textContent = `${thought.improved ? "improves on" : "follows"} ${this.values.labels?.[thought.trusted] ?? "?"}`;
-    does.dataset.improves = thought.improved;
-    this.values.show(thought.values, thought.trusted);
-    this.psi.show(thought.psi, -1);
+    if (!decision) return;
+    this.q.show(decision.q, decision.action);
+    if (!this.info.has_psi) return;
+    const relation = this.part(".relation");
+    relation.textContent = `${decision.improved ? "improves on" : "follows"} ${this.values.labels?.[decision.trusted] ?? "?"}`;
+    relation.dataset.improves = decision.improved;
+    this.values.show(decision.values, decision.trusted);
+    this.psi.show(decision.psi, -1);
   }
 
   async #paint(blob) {
     const turn = ++this.drawn;
     const bitmap = await createImageBitmap(blob);
-    if (turn < this.painted) return bitmap.close(); // a newer one was faster
+    if (turn < this.painted) return bitmap.close(); // a newer picture is already painted
     this.painted = turn;
     const canvas = this.part(".picture");
     if (canvas.width !== bitmap.width || canvas.height !== bitmap.height) {
@@ -158,7 +158,7 @@ export class PlayerView {
     this.onpaint?.();
   }
 
-  // How many pixels the view has on this screen.
+  // Width of the view in pixels of the screen.
   get size() {
     const { width } = this.part(".view").getBoundingClientRect();
     return Math.round(clamp(width * (window.devicePixelRatio || 1), 160, 512) / 16) * 16;
@@ -170,6 +170,6 @@ const amount = (value) => plain(value, Number.isInteger(value) ? 0 : 2);
 function countOf(feature) {
   const mark = feature.picture ? element("img", { src: feature.picture, alt: feature.name }) : element("b");
   if (!feature.picture) mark.style.background = feature.colour;
-  const number = element("span", { textContent: "0" }), pace = element("small", { title: "the oracle, so far" });
-  return { root: element("span", { title: feature.name }, mark, number, pace), number, pace };
+  const number = element("span", { textContent: "0" }), oracle = element("small", { title: "collected by the oracle so far" });
+  return { root: element("span", { title: feature.name }, mark, number, oracle), number, oracle };
 }

@@ -1,10 +1,10 @@
-// The room from above: walls, objects, the way walked, and where the agent looks.
+// The room from above: walls, objects, the path walked, and the field of view.
 
 import { colour, sharpened } from "./dom.js";
 
-const KEPT = 400; // points of the way
+const KEPT = 400; // points of the path
 const SMALLEST = 19; // pixels for a metre of the agent
-const MARGIN = 8; // pixels around the room, so that an agent at the wall is seen whole
+const MARGIN = 8; // pixels around the room, so that an agent at the wall is fully visible
 
 export class RoomMap {
   constructor(canvas, plan, features, mine) {
@@ -12,31 +12,31 @@ export class RoomMap {
     this.plan = plan;
     this.features = features;
     this.mine = mine;
-    this.way = [];
+    this.path = [];
     this.pictures = features.map(({ picture }) => picture && Object.assign(new Image(), { src: picture }));
   }
 
-  forget() {
-    this.way = [];
+  clear() {
+    this.path = [];
   }
 
   show({ pose, objects }) {
-    this.place = { pose, objects };
-    this.way.push(pose);
-    if (this.way.length > KEPT) this.way.shift();
+    this.position = { pose, objects };
+    this.path.push(pose);
+    if (this.path.length > KEPT) this.path.shift();
     this.draw();
   }
 
   draw() {
-    if (!this.place) return;
+    if (!this.position) return;
     const [pen, width, height] = sharpened(this.canvas);
     if (width <= 2 * MARGIN) return; // the page has not been laid out yet
     const scale = (width - 2 * MARGIN) / this.plan.side;
     const at = (x, y) => [MARGIN + x * scale, height - MARGIN - y * scale];
     pen.clearRect(0, 0, width, height);
     this.#walls(pen, at, scale);
-    this.#way(pen, at);
-    for (const [kind, x, y] of this.place.objects) this.#object(pen, at(x, y), kind, 0.36 * scale);
+    this.#drawPath(pen, at);
+    for (const [kind, x, y] of this.position.objects) this.#object(pen, at(x, y), kind, 0.36 * scale);
     this.#agent(pen, at, scale);
   }
 
@@ -47,15 +47,15 @@ export class RoomMap {
       && pen.fillRect(...at(x * cell, (y + 1) * cell), cell * scale + 0.5, cell * scale + 0.5)));
   }
 
-  #way(pen, at) {
+  #drawPath(pen, at) {
     pen.strokeStyle = colour(this.mine);
     pen.lineWidth = 2;
     pen.lineJoin = "round";
     const step = 40;
-    for (let first = 0; first + 1 < this.way.length; first += step) {
+    for (let first = 0; first + 1 < this.path.length; first += step) {
       pen.globalAlpha = 0.12 + (0.6 * first) / KEPT;
       pen.beginPath();
-      this.way.slice(first, first + step + 1).forEach(([x, y]) => pen.lineTo(...at(x, y)));
+      this.path.slice(first, first + step + 1).forEach(([x, y]) => pen.lineTo(...at(x, y)));
       pen.stroke();
     }
     pen.globalAlpha = 1;
@@ -76,9 +76,9 @@ export class RoomMap {
     pen.fill();
   }
 
-  // A triangle that is also seen on a small map, and the field of view in front of it.
+  // A triangle of a minimum size, and the field of view in front of it.
   #agent(pen, at, scale) {
-    const [x, y, heading] = this.place.pose;
+    const [x, y, heading] = this.position.pose;
     const [px, py] = at(x, y);
     pen.fillStyle = colour(this.mine);
     pen.globalAlpha = 0.13;

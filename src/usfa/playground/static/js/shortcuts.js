@@ -1,4 +1,4 @@
-// Single keys, but never while somebody types, drags a slider or has a dialog open.
+// Single-key shortcuts, inactive while the user types, drags a slider or has a dialog open.
 
 export function startShortcuts(actions) {
   document.addEventListener("keydown", (event) => {

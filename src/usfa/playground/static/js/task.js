@@ -1,11 +1,11 @@
-// The sliders: the task w, its presets, and the task as a line of Python.
+// The task panel: sliders for w, presets, and the task as Python code.
 
 import { clamp, element, find, signed } from "./dom.js";
 
 const KEYS = { ArrowLeft: -0.05, ArrowDown: -0.05, ArrowRight: 0.05, ArrowUp: 0.05 };
 
 export class TaskPanel {
-  // changed(w) is called for every change that the visitor makes.
+  // changed(w) is called for every change by the user.
   constructor(changed) {
     this.changed = changed;
     this.inputs = [];
@@ -17,17 +17,17 @@ export class TaskPanel {
     find("sliders").replaceChildren(...features.map((feature, index) => this.#slider(feature, index)));
     find("presets").replaceChildren(...presets.map((group) => this.#presets(group)));
     this.show(w);
-    this.doubt(null);
+    this.showUncertainty(null);
   }
 
   #slider(feature, index) {
     const id = `w-${index}`;
     const input = element("input", { id, type: "range", min: -1, max: 1, step: 0.01 });
-    const output = element("output", { htmlFor: id, ariaLive: "off" }); // the slider tells its value itself
-    const doubt = element("span", { className: "doubt", hidden: true });
-    const track = element("div", { className: "track" }, input, element("span", { className: "zero" }), doubt);
+    const output = element("output", { htmlFor: id, ariaLive: "off" }); // screen readers announce the slider itself
+    const band = element("span", { className: "uncertainty", hidden: true });
+    const track = element("div", { className: "track" }, input, element("span", { className: "zero" }), band);
     input.oninput = () => {
-      this.#told();
+      this.#updateOutputs();
       this.changed(this.w);
     };
     input.onkeydown = (event) => {
@@ -37,7 +37,7 @@ export class TaskPanel {
       this.#choose(this.w.map((value, other) => (other === index ? clamp(Math.round((value + step) * 20) / 20) : value)));
     };
     input.ondblclick = () => this.#choose(this.w.map((value, other) => (other === index ? 0 : value)));
-    this.inputs.push({ input, output, doubt });
+    this.inputs.push({ input, output, band });
     return element("div", { className: "slider" }, pictureOf(feature), element("label", { htmlFor: id, textContent: feature.name }), output, track);
   }
 
@@ -55,10 +55,10 @@ export class TaskPanel {
     return this.inputs.map(({ input }) => Number(input.value));
   }
 
-  // Set the sliders without telling anybody.
+  // Set the sliders without calling changed.
   show(w) {
     this.inputs.forEach(({ input }, index) => (input.value = w[index]));
-    this.#told();
+    this.#updateOutputs();
   }
 
   #choose(w) {
@@ -66,28 +66,28 @@ export class TaskPanel {
     this.changed(this.w);
   }
 
-  #told() {
+  #updateOutputs() {
     for (const { input, output } of this.inputs) {
       output.value = signed(Number(input.value));
       input.setAttribute("aria-valuetext", output.value);
     }
   }
 
-  // What the ratings leave open: a band from w − std to w + std under each slider.
-  doubt(rated) {
-    this.inputs.forEach(({ doubt }, index) => {
-      doubt.hidden = !rated;
-      if (!rated) return;
-      const low = Math.max(-1, rated.w[index] - rated.std[index]), high = Math.min(1, rated.w[index] + rated.std[index]);
-      doubt.style.left = `${50 + 50 * low}%`;
-      doubt.style.width = `${50 * Math.max(high - low, 0.02)}%`;
-      doubt.title = `${signed(rated.w[index])} ± ${rated.std[index].toFixed(2)}`;
+  // A band from w − std to w + std under each slider; null hides it.
+  showUncertainty(estimate) {
+    this.inputs.forEach(({ band }, index) => {
+      band.hidden = !estimate;
+      if (!estimate) return;
+      const low = Math.max(-1, estimate.w[index] - estimate.std[index]), high = Math.min(1, estimate.w[index] + estimate.std[index]);
+      band.style.left = `${50 + 50 * low}%`;
+      band.style.width = `${50 * Math.max(high - low, 0.02)}%`;
+      band.title = `${signed(estimate.w[index])} ± ${estimate.std[index].toFixed(2)}`;
     });
   }
 }
 
 function pictureOf(feature) {
-  if (feature.picture) return element("img", { className: "thing", src: feature.picture, alt: "" });
+  if (feature.picture) return element("img", { className: "icon", src: feature.picture, alt: "" });
   const swatch = element("span", { className: "swatch" });
   swatch.style.background = feature.colour;
   return swatch;

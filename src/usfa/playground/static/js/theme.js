@@ -1,6 +1,6 @@
-// Light, dark, or as the system says; remembered where the browser allows it.
+// Colour scheme: light, dark, or as the system; stored where the browser allows it.
 
-import { find, forgetColours } from "./dom.js";
+import { find, clearColours } from "./dom.js";
 
 const NAMES = { system: ["◐", "as the system"], light: ["☀", "light"], dark: ["☾", "dark"] };
 
@@ -11,21 +11,21 @@ export function startTheme(changed) {
     else document.documentElement.dataset.theme = name;
     [button.textContent] = NAMES[name];
     button.setAttribute("aria-label", `Colour scheme: ${NAMES[name][1]}`);
-    forgetColours();
+    clearColours();
     changed();
   };
-  let now = remembered();
+  let now = loadScheme();
   button.onclick = () => {
     const names = Object.keys(NAMES);
     now = names[(names.indexOf(now) + 1) % names.length];
-    remember(now);
+    saveScheme(now);
     apply(now);
   };
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => apply(now));
   apply(now);
 }
 
-function remembered() {
+function loadScheme() {
   try {
     const name = localStorage.getItem("usfa-theme");
     return name in NAMES ? name : "system";
@@ -34,10 +34,10 @@ function remembered() {
   }
 }
 
-function remember(name) {
+function saveScheme(name) {
   try {
     localStorage.setItem("usfa-theme", name);
   } catch {
-    // A browser that keeps nothing still shows everything.
+    // Storage is disabled: the choice lasts until the page is closed.
   }
 }

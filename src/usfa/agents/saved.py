@@ -1,0 +1,217 @@
+"""Files of a trained agent: `config.json`, `weights.safetensors` and a model card. No pickle is used."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+
+from usfa.agents.agent import Agent, AgentSpec
+from usfa.agents.tables import SfGpiTables
+from usfa.agents.usfa import UsfaAgent
+from usfa.agents.uvfa import UvfaAgent
+from usfa.decisions import Accuracy
+from usfa.errors import InputError
+from usfa.files import read_json, sha256, write_atomically, write_json
+from usfa.networks import NetworkConfig, Parameters
+from usfa.records import from_json, to_json
+from usfa.registry import Registry, import_modules
+from usfa.tasks import format_task, parse_tasks
+from usfa.version import __version__
+
+__all__ = ["AGENTS", "AgentFile", "part_texts", "read_agent", "save_accuracy", "save_agent", "updated_settings"]
+
+AGENTS: Registry[Agent] = Registry("agent", Agent, {"usfa": UsfaAgent, "uvfa": UvfaAgent, "sf-gpi-tables": SfGpiTables})
+"""Agents by name, for configurations and saved files."""
+
+FORMAT = 2
+
+
+@dataclass(frozen=True)
+class AgentFile:
+    """Everything about a trained agent except its weights."""
+
+    kind: str
+    """Class of the agent: a name in `AGENTS`, or module:Class."""
+    spec: AgentSpec
+    environment: str
+    environment_arguments: Mapping[str, Any]
+    gamma: float
+    training_tasks: tuple[tuple[float, ...], ...]
+    policies: str
+    """D_z as text, see :func:`usfa.samplers.parse_sampler`."""
+    seeds: tuple[int, ...]
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    """Not used by tables."""
+    training: Mapping[str, Any] = field(default_factory=dict)
+    """The complete training configuration."""
+    command: str = ""
+    """Command that repeats the training, for the model card."""
+    frames: int = 0
+    """Environment steps of training, the mean over seeds."""
+    scores: Mapping[str, float] = field(default_factory=dict)
+    """Mean scores after training, for the model card."""
+    phi: str = "reward"
+    """Source of φ, see :class:`usfa.environments.VectorReward`."""
+    accuracy: tuple[Accuracy, ...] = ()
+    """Errors of ψ of each seed; empty for UVFAs, exact tables, and agents of early versions."""
+
+    def __post_init__(self) -> None:
+        if not self.seeds:
+            raise InputError("The agent's seeds are empty; expected at least one.")
+        parse_tasks(self.training_tasks, self.spec.features)
+        if self.accuracy and len(self.accuracy) != len(self.seeds):
+            raise InputError(
+                f"The agent has {len(self.accuracy)} accuracies; expected {len(self.seeds)}, one for each seed."
+            )
+        for accuracy in self.accuracy:
+            if len(accuracy.step_error) != self.spec.features:
+                raise InputError(
+                    f"The agent's step_error has {len(accuracy.step_error)} entries; expected {self.spec.features}."
+                )
+        if "phi" in self.environment_arguments:
+            raise InputError("The agent's environment_arguments have an entry phi; set phi instead.")
+
+    def agent(self) -> Agent:
+        return AGENTS.make(self.kind, self.spec, self.network)
+
+
+def save_agent(directory: Path, file: AgentFile, parameters: Parameters) -> None:
+    """Write an agent directory; `parameters` are [R, ...], in the order of `file.seeds`."""
+    weights = safetensors.torch.save({name: tensor.detach().contiguous() for name, tensor in parameters.items()})
+    write_atomically(directory / "weights.safetensors", weights)
+    write_atomically(directory / "README.md", _model_card(file).encode())
+    _write_agent_file(directory, file, sha256(weights))
+
+
+def save_accuracy(directory: Path, accuracy: tuple[Accuracy, ...], trust: bool = False) -> None:
+    """Write the errors of ψ of each run to the config.json of an agent directory."""
+    file, weights_sha256 = _read_agent_file(directory / "config.json", trust)
+    _write_agent_file(directory, replace(file, accuracy=accuracy), weights_sha256)
+
+
+def _write_agent_file(directory: Path, file: AgentFile, weights_sha256: str) -> None:
+    config = {"format": FORMAT, "version": __version__, "weights_sha256": weights_sha256, **to_json(file)}
+    write_json(directory / "config.json", config)
+
+
+def _model_card(file: AgentFile) -> str:
+    tasks = ", ".join(f"`{format_task(w)}`" for w in file.training_tasks)
+    scores = "".join(f"| {name} | {value:.5f} |\n" for name, value in file.scores.items())
+    training = f"* Training: `{file.command}`, {file.frames:,} frames per seed\n" if file.command else ""
+    return f"""# {file.kind} agent for `{file.environment}`
+
+* Training tasks M: {tasks}
+* Policies learned, D_z: `{file.policies}`; discount γ = {file.gamma:g}
+{training}* Seeds in this file: {", ".join(str(seed) for seed in file.seeds)}; made by usfa {__version__}
+* Use: `usfa.load(PATH).policy(task={list(file.training_tasks[0])})`. The weights are safetensors, nothing is unpickled.
+
+| after training | mean over seeds and tasks |
+|---|---|
+{scores}
+## Training configuration
+
+```json
+{json.dumps(file.training, indent=2, ensure_ascii=False)}
+```
+"""
+
+
+def read_agent(directory: Path, trust: bool = False) -> tuple[AgentFile, Parameters]:
+    """Read the file and the weights [R, ...] from a directory of :func:`save_agent`.
+
+    Args:
+        directory: an agent directory.
+        trust: whether to import modules that the file names, for classes of users.
+    """
+    file, weights_sha256 = _read_agent_file(directory / "config.json", trust)
+    weights = _read_weights(directory / "weights.safetensors", weights_sha256)
+    weights = {_current_name(name): tensor for name, tensor in weights.items()}
+    _check_shapes(directory, file, weights)
+    return file, weights
+
+
+def _check_shapes(directory: Path, file: AgentFile, weights: Parameters) -> None:
+    expected = {name: (len(file.seeds), *shape) for name, shape in file.agent().parameter_shapes().items()}
+    found = {name: tuple(tensor.shape) for name, tensor in weights.items()}
+    for name in sorted(expected.keys() | found.keys()):
+        if expected.get(name) != found.get(name):
+            raise InputError(
+                f"The weights in {directory} do not fit their config.json: {name} has shape {found.get(name)}, "
+                f"expected {expected.get(name)}."
+            )
+
+
+def _read_weights(path: Path, expected_sha256: str) -> Parameters:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"File {path} cannot be read: {error.strerror}.") from error
+    if sha256(content) != expected_sha256:
+        raise InputError(f"File {path} is torn or was changed: its checksum does not match config.json.")
+    try:
+        return safetensors.torch.load(content)
+    except safetensors.SafetensorError as error:
+        raise InputError(f"File {path} is not a safetensors file: {error}.") from error
+
+
+def _read_agent_file(path: Path, trust: bool) -> tuple[AgentFile, str]:
+    config = read_json(path)
+    found = config.pop("format", None)
+    if found not in (1, FORMAT):
+        raise InputError(f"File {path} is not an agent of format {FORMAT}, which usfa {__version__} reads.")
+    config.pop("version", None)
+    checksum = str(config.pop("weights_sha256", ""))
+    if config.get("kind") == "sf-gpi-tables":
+        config["kind"] = f'sf-gpi-tables{{"policies": {len(config.get("training_tasks", ()))}}}'
+    config = updated_settings(config)
+    if trust:
+        import_modules(part_texts(config))
+    return from_json(AgentFile, config, f"File {path}"), checksum
+
+
+def part_texts(fields: Mapping[str, Any]) -> list[object]:
+    """The entries of a saved configuration or agent file that may name classes of users."""
+    network, learner = fields.get("network") or {}, fields.get("learner") or {}
+    evaluation = fields.get("evaluation") or {}
+    texts = [fields.get("kind"), fields.get("agent"), fields.get("policies")]
+    texts += [network.get("network_class"), network.get("trunk_class"), learner.get("policies"), learner.get("tasks")]
+    texts += [*evaluation.get("rules", ()), *evaluation.get("final_rules", ())]
+    return [*texts, *part_texts(fields["training"])] if fields.get("training") else texts
+
+
+# --- files of earlier versions ---
+
+_RENAMED = {
+    "network": {"centre": "obs_centre", "spread": "obs_scale", "scale": "output_scale"},
+    "learner": {"boldest": "epsilon_max", "reuse": "replay_ratio", "average": "ema"},
+}
+"""Settings that are renamed since format 1: old name -> new name, by section."""
+
+
+def updated_settings(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """A saved configuration or agent file with the current names of settings."""
+    updated = dict(fields)
+    for section, names in _RENAMED.items():
+        if isinstance(updated.get(section), Mapping):
+            updated[section] = {names.get(name, name): value for name, value in updated[section].items()}
+    if isinstance(updated.get("training"), Mapping):
+        updated["training"] = updated_settings(updated["training"])
+    return updated
+
+
+def _current_name(name: str) -> str:
+    """The current name of a weight; in format 1 the trunk was not a separate module."""
+    group, _, rest = name.partition(".")
+    if group in ("convolutions", "image_norm", "memory"):
+        return f"trunk.{name}"
+    if group == "state_norm":
+        return f"trunk.norm.{rest}"
+    if group == "trunk" and rest.partition(".")[0].isdecimal():
+        return f"trunk.layers.{rest}"
+    return name

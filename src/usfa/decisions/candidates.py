@@ -1,0 +1,158 @@
+"""Candidate sets C: the policies that a decision rule may choose from, with the measured errors of their ψ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar, cast
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from usfa.errors import InputError, unknown_name
+from usfa.samplers import PolicySampler
+from usfa.tasks import Array, parse_tasks, shown
+
+__all__ = ["CANDIDATE_SETS", "Accuracy", "CandidateSet", "assumed_accuracy", "candidate_set"]
+
+Values = TypeVar("Values", bound=Array | Tensor)
+Other = TypeVar("Other", bound=Array | Tensor)
+
+
+class CandidateSet(NamedTuple, Generic[Values]):
+    """The policies C of each task, with the errors of their ψ, as arrays or tensors."""
+
+    z: Values  # [..., N, D]
+    step_error: Values  # [..., D]  see Accuracy.step_error
+    optimism: Values  # [..., N]  see Accuracy.optimism
+
+    @staticmethod
+    def believed(z: Values) -> CandidateSet[Values]:
+        """Candidates [..., N, D] whose ψ is treated as exact."""
+        return CandidateSet(z, cast(Values, 0.0 * z[..., 0, :]), cast(Values, 0.0 * z[..., 0]))
+
+    def map(self, change: Callable[[Values], Other]) -> CandidateSet[Other]:
+        return CandidateSet(*(change(values) for values in self))
+
+    def tensors(self) -> CandidateSet[Tensor]:
+        return self.map(lambda values: torch.as_tensor(values).float())
+
+    @staticmethod
+    def joined(sets: Sequence[CandidateSet[Array]]) -> CandidateSet[Array]:
+        """Concatenate sets, each [K, N, D], along K; smaller sets repeat their first policy.
+
+        Repeating a policy does not change a maximum over C.
+        """
+        size = max(one.z.shape[-2] for one in sets)
+        return CandidateSet(
+            np.concatenate([_filled_up(one.z, size) for one in sets]),
+            np.concatenate([one.step_error for one in sets]),
+            np.concatenate([_filled_up(one.optimism, size) for one in sets]),
+        )
+
+
+def _filled_up(values: Array, size: int) -> Array:
+    """Pad [K, N, ...] along N to a size by repeating the first entry."""
+    return np.concatenate([values, np.repeat(values[:, :1], size - values.shape[1], axis=1)], axis=1)
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Errors of ψ of one training run, measured after training. All values are ratios."""
+
+    step_error: tuple[float, ...]
+    """[D] ρ_i, the one-step error of ψ_i: the median of |φ_i + γψ_i(s',a',z) - ψ_i(s,a,z)| divided by the mean of
+    |ψ_i|, along policies with a small z_i."""
+    optimism: tuple[tuple[float, float], ...]
+    """(distance, share): the excess of ψ·z over the return, as a share of the stake, for policies at this distance from
+    the learned ones. Interpolated linearly, constant beyond the last distance."""
+
+    def __post_init__(self) -> None:
+        pairs = np.array(self.optimism, dtype=np.float64).reshape(-1, 2)
+        if not self.step_error or not _are_from_zero(self.step_error):
+            raise InputError(f"step_error is {self.step_error}; expected a number from 0 for each feature.")
+        if not self.optimism or not _are_from_zero(pairs) or not (np.diff(pairs[:, 0]) > 0).all():
+            raise InputError(f"optimism is {self.optimism}; expected pairs of a growing distance and a share from 0.")
+
+    def of(self, z: Array, distance: Array) -> CandidateSet[Array]:
+        """Policies z [..., N, D] at a distance [..., N] from the learned ones, with their errors."""
+        distances, shares = np.array(self.optimism).T
+        step_error = np.broadcast_to(np.array(self.step_error), (*z.shape[:-2], z.shape[-1]))
+        return CandidateSet(z, step_error.copy(), np.interp(distance, distances, shares))
+
+
+def _are_from_zero(values: Array | tuple[float, ...]) -> bool:
+    return bool((np.isfinite(values) & (np.array(values) >= 0)).all())
+
+
+def assumed_accuracy(features: int) -> Accuracy:
+    """Accuracy for agents without a measured one: roughly that of the shipped room agent."""
+    return Accuracy((0.06,) * features, ((0.0, 0.0), (0.5, 0.2), (1.0, 0.9)))
+
+
+CANDIDATE_SETS: dict[str, str] = {
+    "task": "C = {w'}: only the policy of the task itself, as a UVFA would",
+    "train": "C = M: the policies of the training tasks, as SF&GPI would",
+    "train+task": "C = M ∪ {w'}: both",
+    "sample:N": "C = N policies drawn from D_z(·|w'), as random(5) in the paper's Trip MDP",
+}
+
+
+def candidate_set(
+    candidates: str | ArrayLike,
+    w: Array,
+    training_tasks: Array,
+    sampler: PolicySampler,
+    rng: np.random.Generator,
+) -> Array:
+    """C for each task: w [..., D] -> z [..., N, D]. Named sets contain policies of a learned length.
+
+    Args:
+        candidates: a name ("task", "train", "train+task", "sample:30"), vectors as text ("1,0;0,1"), or an array
+            [N, D] used for every task.
+        w: the tasks w'.
+        training_tasks: M, [K, D].
+        sampler: D_z, see :meth:`PolicySampler.policy_of`.
+        rng: for "sample:N".
+    """
+    own, trained = sampler.policy_of(w)[..., None, :], sampler.policy_of(training_tasks)
+    if not isinstance(candidates, str):
+        return _broadcast(_explicit(candidates, w.shape[-1]), w)
+    if candidates == "task":
+        return own
+    if candidates == "train":
+        return _broadcast(trained, w)
+    if candidates == "train+task":
+        return np.concatenate([_broadcast(trained, w), own], axis=-2)
+    if candidates.startswith("sample:"):
+        return sampler.sample(sampler.policy_of(w), _sample_size(candidates), rng)
+    if any(character.isdigit() for character in candidates) and not candidates[:1].isalpha():
+        return _broadcast(_explicit(parse_tasks(candidates, w.shape[-1]), w.shape[-1]), w)
+    raise unknown_name("candidate set", candidates, CANDIDATE_SETS)
+
+
+def _explicit(candidates: ArrayLike, features: int) -> Array:
+    try:
+        z = np.asarray(candidates, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"The candidates {shown(candidates)} are not an array of policies [N, {features}].") from None
+    if not z.size:
+        raise InputError("The candidate set is empty; expected at least one policy z.")
+    if z.ndim != 2 or z.shape[1] != features:
+        raise InputError(f"The candidates have shape {z.shape}; expected [N, {features}], a policy z per row.")
+    if not np.isfinite(z).all():
+        raise InputError("The candidates hold NaN or infinity; expected finite numbers.")
+    return z
+
+
+def _broadcast(z: Array, w: Array) -> Array:
+    return np.broadcast_to(z, (*w.shape[:-1], *z.shape)).copy()
+
+
+def _sample_size(candidates: str) -> int:
+    size = candidates.removeprefix("sample:")
+    if not size.isdecimal() or not 0 < int(size) <= 10_000:
+        raise InputError(f"The candidate set {candidates!r} needs a size from 1 to 10000, such as 'sample:30'.")
+    return int(size)

@@ -1,0 +1,187 @@
+"""Table of scores, one row for each agent, candidate set, rule, seed, snapshot and task, and its statistics."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from usfa.decisions import PAPER_RULE
+from usfa.errors import InputError
+from usfa.files import write_atomically
+from usfa.tasks import format_task
+
+__all__ = [
+    "SCORE_COLUMNS",
+    "Summary",
+    "bootstrap_interval",
+    "interquartile_mean",
+    "read_scores",
+    "score_table",
+    "summarise",
+    "write_table",
+]
+
+Array = NDArray[np.float64]
+
+SCORE_COLUMNS = {
+    "agent": "name of the agent",
+    "candidates": "the candidate set C",
+    "rule": "the decision rule, or single, the best policy of C in hindsight",
+    "training_set": "M",
+    "policies": "D_z, with its σ where it has one",
+    "seed": "of the training run",
+    "snapshot": "time of the snapshot, in the unit of the training budget",
+    "episodes": "of training so far",
+    "frames": "environment steps of training so far",
+    "task_set": "set of test tasks that contains the task",
+    "task": "w'",
+    "score": "return",
+    "optimal": "the best possible return, if it is known",
+}
+
+
+def score_table(
+    scores: Array,
+    tasks: Array,
+    optimal: Array,
+    labels: dict[str, str],
+    runs: dict[str, NDArray[np.int64]],
+) -> pd.DataFrame:
+    """Long-form table of scores [R, K].
+
+    Args:
+        scores: [R, K].
+        tasks: [K, D].
+        optimal: [K], NaN where it is not known.
+        labels: columns that are the same in every row.
+        runs: columns with a value per run, each [R]: seed, snapshot, episodes, frames.
+    """
+    size = len(tasks)
+    columns = {
+        **{name: [text] * scores.size for name, text in labels.items()},
+        **{name: np.repeat(values, size) for name, values in runs.items()},
+        "task": [format_task(w) for w in tasks] * len(scores),
+        "score": scores.reshape(-1),
+        "optimal": np.tile(optimal, len(scores)),
+    }
+    return pd.DataFrame(columns)[list(SCORE_COLUMNS)]
+
+
+def write_table(path: Path, table: pd.DataFrame) -> None:
+    """Write a CSV that reads back to the same floats."""
+    text = io.StringIO()
+    table.to_csv(text, index=False, lineterminator="\n")
+    write_atomically(path, text.getvalue().encode())
+
+
+def read_scores(path: Path) -> pd.DataFrame:
+    """Read a table of scores from :func:`write_table`."""
+    texts = dict.fromkeys(("agent", "candidates", "rule", "training_set", "policies", "task_set", "task"), str)
+    try:
+        scores = pd.read_csv(path, dtype=texts, converters={"score": _float, "optimal": _float})
+    except (OSError, ValueError) as error:
+        raise InputError(f"File {path} is not a table of scores: {error}.") from error
+    if list(scores.columns) == [name for name in SCORE_COLUMNS if name != "rule"]:  # of a version without other rules
+        scores.insert(list(SCORE_COLUMNS).index("rule"), "rule", PAPER_RULE)
+    if list(scores.columns) != list(SCORE_COLUMNS):
+        raise InputError(f"File {path} has the columns {list(scores.columns)}; expected {list(SCORE_COLUMNS)}.")
+    return scores
+
+
+def _float(text: str) -> float:
+    """Parse a float exactly, in every version of pandas; an empty cell is NaN."""
+    return float(text or "nan")
+
+
+# --- statistics over seeds and tasks ---
+
+
+class Summary(NamedTuple):
+    """Statistics of a group of scores."""
+
+    mean: float
+    std: float  # of the runs' means, the ±1 std of the paper; NaN for a single run
+    iqm: float  # mean of the middle half of all scores
+    low: float  # 95 % bootstrap interval of the mean, whole runs resampled; NaN for a single run
+    high: float
+    low_stratified: float  # the same, with runs resampled for each task separately
+    high_stratified: float
+    runs: int
+    tasks: int
+
+
+def interquartile_mean(values: Array, axis: int = -1) -> Array:
+    """Mean of the middle half of values; the values at the quartiles count fractionally."""
+    ordered = np.moveaxis(np.sort(values, axis=axis), axis, -1)
+    count = ordered.shape[-1]
+    rank = np.arange(count)
+    weight = np.clip(np.minimum(rank + 1, 0.75 * count) - np.maximum(rank, 0.25 * count), 0, 1)
+    kept: Array = ordered @ weight / weight.sum()
+    return kept
+
+
+def bootstrap_interval(
+    scores: Array,
+    rng: np.random.Generator,
+    statistic: Callable[[Array], Array] = lambda flat: flat.mean(axis=-1),
+    unit: Literal["run", "score"] = "run",
+    confidence: float = 0.95,
+    resamples: int = 2000,
+) -> tuple[float, float]:
+    """Percentile bootstrap of a statistic of scores [R, K].
+
+    Args:
+        scores: [runs, tasks].
+        rng: for the resampling.
+        statistic: of the last axis of [resamples, R·K].
+        unit: unit of resampling. "run" draws whole runs, because the scores of a run share its network and are not
+            independent. "score" is the stratified bootstrap of Agarwal et al. 2021: runs are drawn for each task
+            separately, which gives narrower intervals if the scores of a run are correlated.
+        confidence: level of the interval.
+        resamples: number of resamples.
+    """
+    runs, tasks = scores.shape
+    drawn = rng.integers(runs, size=(resamples, runs, tasks if unit == "score" else 1))
+    resampled = np.take_along_axis(scores[None], drawn, axis=1) if unit == "score" else scores[drawn[..., 0]]
+    values = statistic(resampled.reshape(resamples, -1))
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(values, [tail, 1 - tail])
+    return float(low), float(high)
+
+
+def summarise(table: pd.DataFrame, by: Sequence[str], value: str, seed: int = 0) -> pd.DataFrame:
+    """Summarise each group: a row with the fields of :class:`Summary`.
+
+    Args:
+        table: long form with the columns `seed`, `task`, `value` and those in `by`.
+        by: columns that define a group.
+        value: the column to summarise.
+        seed: seed of the bootstrap.
+    """
+    rows = []
+    for key, group in table.groupby(list(by), sort=False):
+        matrix = group.pivot(index="seed", columns="task", values=value).to_numpy(dtype=np.float64)
+        if np.isnan(matrix).any():
+            raise InputError(f"The group {key} lacks {value} for some seed and task; expected all of them.")
+        rows.append((*key, *_summary(matrix, np.random.default_rng(seed))))
+    return pd.DataFrame(rows, columns=[*by, *Summary._fields])
+
+
+def _summary(scores: Array, rng: np.random.Generator) -> Summary:
+    runs, tasks = scores.shape
+    unknown = (float("nan"), float("nan"))  # with one run
+    return Summary(
+        float(scores.mean()),
+        float(scores.mean(axis=1).std(ddof=1)) if runs > 1 else float("nan"),
+        float(interquartile_mean(scores.reshape(-1))),
+        *(bootstrap_interval(scores, rng, unit="run") if runs > 1 else unknown),
+        *(bootstrap_interval(scores, rng, unit="score") if runs > 1 else unknown),
+        runs,
+        tasks,
+    )

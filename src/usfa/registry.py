@@ -1,0 +1,237 @@
+"""Names of pluggable parts: built-in or registered names, and "module:Class" for classes of users.
+
+Agents, networks, trunks, D_z and decision rules are written as text, so that they can be saved, resumed, loaded and
+sent to other processes:
+
+    usfa                                   a built-in or registered name
+    own_module:OwnAgent                    a class of your own
+    own_module:OwnAgent{"beta": 0.5}       the same with arguments
+
+Parsing a text never imports a module. The user's program must have imported it, or the user must have declared that the
+file that names it is trusted (:func:`import_modules`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import importlib.util
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from types import FunctionType
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from usfa.errors import InputError, told, unknown_name
+
+__all__ = [
+    "ClassOrName",
+    "Registry",
+    "import_module",
+    "import_modules",
+    "imported",
+    "is_own",
+    "made",
+    "resolve",
+    "text_of",
+]
+
+Part = TypeVar("Part")
+ClassOrName: TypeAlias = "str | type[Any] | partial[Any]"
+"""A name, a class, or `functools.partial(class, argument=…)`."""
+
+_OWN = re.compile(r"(?P<module>[A-Za-z_][\w.]*):(?P<name>[A-Za-z_]\w*)(?P<arguments>\{.*\})?", re.DOTALL)
+
+
+class Registry(Generic[Part]):
+    """Classes of one kind by name."""
+
+    def __init__(self, kind: str, base: type[Any], ours: Mapping[str, Callable[..., Part]]) -> None:
+        self.kind = kind
+        self._base = base
+        self._classes = dict(ours)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._classes)
+
+    def register(self, name: str, part: Callable[..., Part]) -> None:
+        """Register a class under a name, in this process only."""
+        if not name.isidentifier() and not re.fullmatch(r"[\w-]+", name):
+            raise InputError(f"The name of the {self.kind} is {name!r}; expected letters, digits, - and _.")
+        if name in self._classes and self._classes[name] is not part:
+            raise InputError(f"The {self.kind} {name!r} is registered already; expected a new name.")
+        self._classes[name] = part
+
+    def find(self, part: ClassOrName) -> Callable[..., Part]:
+        """Find the class that a text names, with its arguments."""
+        text = text_of(part, self.kind)
+        name, brace, arguments = text.partition("{")
+        if name in self._classes:
+            found = self._classes[name]
+            return partial(found, **_arguments(brace + arguments, text, self.kind)) if brace else found
+        if not is_own(text):
+            raise unknown_name(self.kind, text, self._classes)
+        own: Callable[..., Part] = resolve(text, self.kind, lambda cls: issubclass(cls, self._base), self._expected)
+        return own
+
+    @property
+    def _expected(self) -> str:
+        return f"a class derived from {self._base.__module__.rpartition('.')[0]}.{self._base.__name__}"
+
+    def make(self, part: ClassOrName, *arguments: Any) -> Part:
+        """Make an object of the class that a text names."""
+        return made(text_of(part, self.kind), self.kind, self.find(part), *arguments)
+
+
+def made(text: str, kind: str, make: Callable[..., Part], *arguments: Any) -> Part:
+    """Call a class; raise InputError if the arguments do not fit a class of a user."""
+    try:
+        return make(*arguments)
+    except TypeError as error:
+        if not is_own(text) and "{" not in text:
+            raise
+        raise InputError(f"The {kind} {text!r} cannot be made: {told(error)}.") from error
+
+
+def is_own(text: str) -> bool:
+    """Whether a text has the form "module:Class"."""
+    return _OWN.fullmatch(text) is not None
+
+
+def resolve(text: str, kind: str, fits: Callable[[type[Any]], bool], expected: str) -> Callable[..., Any]:
+    """Find the class of "module:Class{arguments}"; raise InputError if there is none, or one of another kind.
+
+    Args:
+        text: a text from :func:`text_of`.
+        kind: name of the kind in errors, such as "trunk".
+        fits: whether a class is of this kind. Only such classes are ever called, because files may be untrusted.
+        expected: description of valid classes in errors.
+    """
+    parts = _OWN.fullmatch(text)
+    if parts is None:
+        raise InputError(f"The {kind} is {text!r}; expected a name, or module:Class.")
+    module, name = parts["module"], parts["name"]
+    if module not in sys.modules:
+        raise InputError(
+            f"The {kind} {text!r} is in the module {module!r}, which is not imported; import it first, or set trust "
+            "(--trust) if you trust it."
+        )
+    thing = getattr(sys.modules[module], name, None)
+    if not isinstance(thing, type) or not fits(thing):
+        raise InputError(f"The {kind} {text!r} is {thing!r}; expected {expected}.")
+    if not parts["arguments"]:
+        return thing
+    return partial(thing, **_arguments(parts["arguments"], text, kind))
+
+
+def _arguments(given: str, text: str, kind: str) -> dict[str, Any]:
+    try:
+        arguments = json.loads(given)
+    except ValueError as error:
+        raise InputError(f"The {kind} is {text!r}, whose arguments are not JSON: {error}.") from error
+    return {key: _tuples(value) for key, value in arguments.items()}
+
+
+def _tuples(value: Any) -> Any:
+    """Convert lists to tuples, which dataclasses can compare and hash; JSON has no tuples."""
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+def text_of(part: object, setting: str) -> str:
+    """The text of a class, a partial, or an object; raise InputError if it cannot be resolved later.
+
+    Args:
+        part: a text, returned unchanged; a class; `functools.partial(class, argument=…)`; an instance of a dataclass;
+            or an instance without attributes.
+        setting: name of the setting in errors.
+    """
+    if isinstance(part, str):
+        return part
+    if isinstance(part, type):
+        return _path_of(part, setting)
+    if isinstance(part, partial) and isinstance(part.func, type) and not part.args:
+        return _path_of(part.func, setting) + (_json(part.keywords, setting, part) if part.keywords else "")
+    if dataclasses.is_dataclass(part):
+        fields = {field.name: getattr(part, field.name) for field in dataclasses.fields(part) if field.init}
+        return _path_of(type(part), setting) + (_json(fields, setting, part) if fields else "")
+    if getattr(part, "__dict__", None) == {} and not isinstance(part, FunctionType | partial):
+        return _path_of(type(part), setting)
+    raise InputError(
+        f"{setting} is {part!r}, which cannot be saved; expected a name, an instance of a dataclass, or a class."
+    )
+
+
+def _json(arguments: Mapping[str, Any], setting: str, part: object) -> str:
+    for name, value in arguments.items():
+        if not _is_plain(value):
+            raise InputError(
+                f"{setting} is {part!r}, whose argument {name} cannot be saved; expected numbers, texts, or tuples of "
+                "them."
+            )
+    return json.dumps(arguments, sort_keys=True)
+
+
+def _is_plain(value: object) -> bool:
+    """Whether a value survives conversion to JSON and back, except that lists become tuples."""
+    if isinstance(value, list | tuple):
+        return type(value) in (list, tuple) and all(map(_is_plain, value))
+    return value is None or isinstance(value, bool | int | float | str)
+
+
+def _path_of(cls: type[Any], setting: str) -> str:
+    """The text "module:Class" of a class at the top level of a module; a script is named after its file."""
+    module = cls.__module__
+    if module == "__main__":
+        main = sys.modules["__main__"]
+        module = Path(getattr(main, "__file__", None) or "").stem
+        if not module.isidentifier():
+            raise InputError(f"{setting} is {cls!r} of an interactive session; expected a class in a file.")
+        sys.modules.setdefault(module, main)
+    if getattr(sys.modules.get(module), cls.__qualname__, None) is not cls:
+        raise InputError(f"{setting} is {cls!r}, which cannot be found again; expected a class at the top of a module.")
+    return f"{module}:{cls.__qualname__}"
+
+
+def import_modules(texts: Iterable[object]) -> None:
+    """Import the modules of all texts of the form "module:Class". Use it only with trusted texts."""
+    for text in texts:
+        parts = _OWN.fullmatch(text.removeprefix("task+")) if isinstance(text, str) else None
+        if parts is not None and parts["module"] not in sys.modules and _exists(parts["module"]):
+            import_module(parts["module"], repr(text))
+
+
+def _exists(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ModuleNotFoundError, ValueError):
+        return False
+    except Exception:  # its package fails to import; the import below reports the reason
+        return True
+
+
+def imported(where: str, what: str) -> Any:
+    """Import the object that "module:name" refers to; this runs the module.
+
+    Args:
+        where: such as "own_features:phi".
+        what: kind of object for error messages, such as "φ".
+    """
+    module, _, name = where.partition(":")
+    found = import_module(module, f"the {what} {where!r}")
+    if not hasattr(found, name):
+        raise InputError(f"The module {module!r} has no {name!r}, which the {what} {where!r} names.")
+    return getattr(found, name)
+
+
+def import_module(name: str, wanted_by: str) -> Any:
+    """Import a module by name; InputError if it is missing or fails while it is imported."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        hint = "; pip install 'usfa[mo]' brings it" if error.name == "mo_gymnasium" else ""
+        raise InputError(f"The module {name!r} of {wanted_by} cannot be imported: {error}{hint}.") from error
+    except Exception as error:  # the module is the user's code and may raise anything
+        raise InputError(f"The module {name!r} of {wanted_by} cannot be imported: {told(error)}.") from error

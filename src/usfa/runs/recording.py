@@ -1,0 +1,205 @@
+"""Files written during training: metrics, checkpoints to resume from, and snapshots to score."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import Any, NamedTuple, NoReturn, TextIO
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from usfa.errors import Interrupted
+from usfa.learning import Learner, Update
+from usfa.networks import Parameters
+from usfa.runs.directory import KEPT_CHECKPOINTS, RunDirectory
+from usfa.tasks import format_task
+
+__all__ = ["LOG_EVERY", "Checkpoints", "MetricsLog", "SnapshotWriter"]
+
+LOG_EVERY = 20
+"""Rounds per line of metrics.jsonl."""
+
+
+class MetricsLog:
+    """Writes metrics.jsonl: a line of means for every few rounds."""
+
+    def __init__(self, run: RunDirectory, learner: Learner) -> None:
+        self._path = run.metrics
+        self._learner = learner
+        self._recent: list[Update] = []
+        self._started = time.monotonic()
+        self.note = ""
+        self._shown_return = ""
+
+    def __enter__(self) -> MetricsLog:
+        self._file: TextIO = self._path.open("a")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._file:
+            self._file.flush()
+            os.fsync(self._file.fileno())  # scores.csv, written later, marks the run as complete
+
+    def write(self, update: Update) -> None:
+        self._recent.append(update)
+        if self._learner.rounds % LOG_EVERY:
+            return
+        loss = float(np.mean([recent.loss for recent in self._recent]))
+        episode_phi = np.concatenate([recent.episode_phi for recent in self._recent])
+        where = np.concatenate([recent.episode_environment for recent in self._recent])
+        returns = self._returns(episode_phi, where)
+        line = {
+            "updates": self._learner.updates,
+            "frames": float(self._learner.frames.mean()),
+            "episodes": float(self._learner.episodes.mean()),
+            "loss": loss,
+            "gradient": float(np.mean([recent.gradient for recent in self._recent])),
+            "episode_phi": episode_phi.mean(axis=0).tolist() if len(episode_phi) else None,
+            "returns": returns or None,
+            "seconds": round(time.monotonic() - self._started, 3),
+        }
+        report = self._learner.acting.report()
+        self._file.write(json.dumps(line | ({"cluster": report} if report else {})) + "\n")
+        self._file.flush()
+        self._recent.clear()
+        self._set_note(loss, returns)
+
+    def _returns(self, episode_phi: NDArray[np.float64], where: NDArray[np.int64]) -> dict[str, float]:
+        """Mean return of the episodes of each training task, if the tasks of environments are fixed."""
+        if self._learner.config.tasks != "fixed":
+            return {}
+        tasks = self._learner.training_tasks
+        of_task = where % self._learner.config.environments % len(tasks)
+        returns = np.einsum("kd,kd->k", episode_phi, tasks[of_task])
+        return {
+            format_task(w): float(returns[of_task == index].mean())
+            for index, w in enumerate(tasks)
+            if (of_task == index).any()
+        }
+
+    def _set_note(self, loss: float, returns: dict[str, float]) -> None:
+        """Set the text next to the progress bar; without new returns the previous ones stay."""
+        if returns:
+            self._shown_return = f"return {np.mean(list(returns.values())):.1f}, "
+        self.note = f"{self._shown_return}loss {loss:.4f}"
+
+
+class SnapshotWriter:
+    """Copies the parameters of each run when it reaches a milestone; writes the file when all runs have reached it.
+
+    Runs count their own episodes, so they reach a milestone at different times.
+    """
+
+    def __init__(self, milestones: tuple[int, ...], run: RunDirectory) -> None:
+        self._run = run
+        self._waiting = list(milestones)
+        self._open: dict[int, _OpenSnapshot] = {}
+
+    def update(self, learner: Learner) -> None:
+        """Freeze the runs that have reached a milestone; call this after every step of the learner."""
+        for milestone in list(self._waiting):
+            arrived = learner.progress >= milestone
+            if not arrived.any():
+                break
+            snapshot = self._open.setdefault(milestone, _OpenSnapshot.empty(learner))
+            snapshot.freeze(learner, arrived)
+            if snapshot.filled.all():
+                self._run.save_snapshot(milestone, snapshot.tensors, snapshot.counters())
+                self._waiting.remove(milestone)
+                del self._open[milestone]
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        tensors = {
+            f"snapshot/{milestone}/{name}": tensor
+            for milestone, snapshot in self._open.items()
+            for name, tensor in snapshot.tensors.items()
+        }
+        open_snapshots = {
+            str(milestone): {**snapshot.counters(), "filled": snapshot.filled.tolist()}
+            for milestone, snapshot in self._open.items()
+        }
+        return tensors, {"waiting": self._waiting, "open": open_snapshots}
+
+    def load_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        self._waiting = list(values["waiting"])
+        for text, counters in values["open"].items():
+            prefix = f"snapshot/{text}/"
+            mine = {name.removeprefix(prefix): x for name, x in tensors.items() if name.startswith(prefix)}
+            arrays = {name: np.array(counters[name]) for name in ("filled", "frames", "episodes")}
+            self._open[int(text)] = _OpenSnapshot(mine, **arrays)
+
+
+class _OpenSnapshot(NamedTuple):
+    """A snapshot that some runs have not reached yet."""
+
+    tensors: Parameters  # each [R, ...]
+    filled: NDArray[np.bool_]  # [R]
+    frames: NDArray[np.int64]  # [R]
+    episodes: NDArray[np.int64]  # [R]
+
+    @classmethod
+    def empty(cls, learner: Learner) -> _OpenSnapshot:
+        tensors = {name: torch.full_like(x, torch.nan).detach() for name, x in learner.network.state.items()}
+        counts = np.zeros_like(learner.frames)
+        return cls(tensors, counts.astype(np.bool_), counts.copy(), counts.copy())
+
+    @torch.no_grad()
+    def freeze(self, learner: Learner, arrived: NDArray[np.bool_]) -> None:
+        new = np.flatnonzero(arrived & ~self.filled)
+        for name, tensor in self.tensors.items():
+            tensor[new] = learner.best.state[name][new].to(tensor.device)
+        self.frames[new] = learner.frames[new]
+        self.episodes[new] = learner.episodes[new]
+        self.filled[new] = True
+
+    def counters(self) -> dict[str, Any]:
+        return {"frames": self.frames.tolist(), "episodes": self.episodes.tolist()}
+
+
+class Checkpoints:
+    """Saves and restores the state of a learner and of its open snapshots."""
+
+    def __init__(self, run: RunDirectory, learner: Learner, snapshots: SnapshotWriter, every: int) -> None:
+        self._run = run
+        self._learner = learner
+        self._snapshots = snapshots
+        self._every = every
+        self.saved_at = 0
+
+    def resume(self) -> bool:
+        """Restore the newest checkpoint; return False if there is none."""
+        saved = self._run.load_checkpoint()
+        if saved is not None:
+            tensors, values = saved
+            self._learner.load_state(tensors, values["learner"])
+            self._snapshots.load_state(tensors, values["snapshots"])
+        self.saved_at = self._learner.updates
+        self._run.rewind_metrics(self.saved_at)
+        return saved is not None
+
+    @property
+    def due(self) -> bool:
+        return self._learner.rounds % self._every == 0
+
+    def save(self) -> None:
+        self._learner.check_parameters()
+        learner_tensors, learner_values = self._learner.state()
+        snapshot_tensors, snapshot_values = self._snapshots.state()
+        values = {"learner": learner_values, "snapshots": snapshot_values}
+        kept = 1 if self._learner.done else KEPT_CHECKPOINTS  # earlier ones are large if they contain a replay buffer
+        self._run.save_checkpoint(self._learner.updates, {**learner_tensors, **snapshot_tensors}, values, kept)
+        self.saved_at = self._learner.updates
+
+    def stop(self) -> NoReturn:
+        """Save a checkpoint if possible, and raise Interrupted."""
+        # If saving would restart episodes, resume from the last regular checkpoint, as an uninterrupted run continues.
+        if self._learner.saves_exactly:
+            self.save()
+        raise Interrupted(
+            f"Stopped after {self._learner.updates} updates; the same command with --resume continues from update "
+            f"{self.saved_at}."
+        )

@@ -1,0 +1,119 @@
+"""Measurements after training: the accuracy of ψ, and the scores of all snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from rich.console import Console
+
+from usfa.agents import Agent, AgentFile, TrainedAgent
+from usfa.decisions import SINGLE, Accuracy, rule_name
+from usfa.evaluation import Scorer, ScoringProtocol, measured_accuracy, score_table
+from usfa.progress import ProgressBar, progress_bar
+from usfa.registry import text_of
+from usfa.runs.config import TrainConfig
+from usfa.runs.directory import RunDirectory
+from usfa.samplers import LearnedPolicies, parse_sampler
+from usfa.tasks import parse_tasks
+
+__all__ = ["final_means", "measure_accuracy", "score_snapshots"]
+
+
+def measure_accuracy(
+    config: TrainConfig, agent: Agent, run: RunDirectory, console: Console | None, name: str
+) -> tuple[Accuracy, ...]:
+    """Measure the errors of ψ of every run after training; empty if the agent does not learn ψ."""
+    if not agent.learns_psi:
+        return ()
+    parameters, counters = run.load_snapshot(config.milestones[-1])
+    networks = agent.networks(parameters)
+    learned = LearnedPolicies(config.tasks, parse_sampler(config.learner.policies, config.tasks), config.learner.tasks)
+    measured = []
+    with progress_bar(f"{name}: measuring the errors of ψ", len(config.seeds), "runs", console) as bar:
+        for index, (seed, frames) in enumerate(zip(config.seeds, counters["frames"], strict=True)):
+            of_run, rng = networks.network(index), np.random.default_rng([seed, 3])
+            measured.append(
+                measured_accuracy(agent, of_run, config.environments, learned, config.learner.gamma, frames // 20, rng)
+            )
+            bar.update(index + 1)
+    return tuple(measured)
+
+
+def score_snapshots(
+    config: TrainConfig, file: AgentFile, run: RunDirectory, name: str, bar: ProgressBar
+) -> pd.DataFrame:
+    """Score every snapshot on every set of test tasks with every candidate set and rule.
+
+    Each run is scored with its own seed, see :class:`ScoringProtocol`, so that `usfa evaluate` can repeat the scores.
+    The accuracy in `file` applies to the last snapshot; in earlier ones ψ is treated as exact.
+    """
+    tables: list[pd.DataFrame] = []
+    scorer = Scorer(config.environments)
+    for count, milestone in enumerate(config.milestones, 1):
+        last = count == len(config.milestones)
+        parameters, counters = run.load_snapshot(milestone)
+        own_file = file if last else _without_errors(file)
+        weights = [{key: x[index] for key, x in parameters.items()} for index in range(len(config.seeds))]
+        agents = [TrainedAgent(own_file, own, seed) for own, seed in zip(weights, config.seeds, strict=True)]
+        runs = {"seed": config.seeds, "snapshot": [milestone] * len(agents), **counters}
+        columns = {key: np.array(values, np.int64) for key, values in runs.items()}
+        tables += _tables_of(config, scorer, agents, name, _rules(config, agents[0].actor, last), columns)
+        bar.update(count)
+    return pd.concat(tables, ignore_index=True)
+
+
+def _without_errors(file: AgentFile) -> AgentFile:
+    no_error = Accuracy((0.0,) * file.spec.features, ((0.0, 0.0),))
+    return replace(file, accuracy=(no_error,) * len(file.accuracy))
+
+
+def _rules(config: TrainConfig, agent: Agent, last: bool) -> tuple[str, ...]:
+    """Rules to score a snapshot with; only the first for an agent with a single policy, because all rules agree."""
+    listed = (*config.evaluation.rules, *(config.evaluation.final_rules if last else ()))
+    chosen = tuple({rule_name(rule): text_of(rule, "rules") for rule in listed}.values())
+    return chosen if agent.only_candidates is None else chosen[:1]
+
+
+def _tables_of(
+    config: TrainConfig,
+    scorer: Scorer,
+    agents: Sequence[TrainedAgent],
+    name: str,
+    rules: Sequence[str],
+    columns: dict[str, NDArray[np.int64]],
+) -> Iterator[pd.DataFrame]:
+    """Tables of one snapshot, one for each rule, task set and candidate set, without "single" if C has one policy."""
+    settings = config.evaluation
+    protocol = ScoringProtocol(settings.episodes, settings.epsilon)
+    for rule, tasks, candidates in product(rules, settings.tasks or (config.training_tasks,), settings.candidates):
+        w = parse_tasks(tasks, agents[0].file.spec.features)
+        if rule == SINGLE and agents[0].candidates(w, candidates, np.random.default_rng(0)).z.shape[-2] == 1:
+            continue
+        protocols = [replace(protocol, seed=agent.seed) for agent in agents]
+        scores = [scorer.score(agent, w, candidates, rule, own) for agent, own in zip(agents, protocols, strict=True)]
+        labels = {
+            "agent": name,
+            "candidates": candidates,
+            "rule": rule_name(rule),
+            "training_set": config.training_tasks,
+            "policies": text_of(config.learner.policies, "policies"),
+            "task_set": tasks,
+        }
+        yield score_table(np.stack([one.mean for one in scores]), w, scores[0].optimal, labels, columns)
+
+
+def final_means(scores: pd.DataFrame) -> dict[str, float]:
+    """Mean score of the last snapshot, and its gap to the optimum if that is known."""
+    last = scores[scores.snapshot == scores.snapshot.max()]
+    means = {}
+    for (candidates, rule, tasks), group in last.groupby(["candidates", "rule", "task_set"], sort=False):
+        where = f"C = {candidates}, {rule}, tasks {tasks if len(tasks) <= 40 else tasks[:37] + '...'}"
+        means[f"score, {where}"] = float(group.score.mean())
+        if group.optimal.notna().all():
+            means[f"gap, {where}"] = float((group.optimal - group.score).mean())
+    return means
