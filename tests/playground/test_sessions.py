@@ -254,7 +254,7 @@ def test_a_uvfa_has_no_rules_to_choose_from(client):
         (SetCandidates(0, [[1, 2]]), "expected [N, 4]"),
         (SetRule(1, "gpi"), "no player 1"),
         (SetRule(0, "folow"), "Unknown rule 'folow': did you mean 'follow'?"),
-        (SetRule(0, "os:system"), "expected a class with a method decide"),
+        (SetRule(0, "os:system"), "Unknown rule 'os:system'"),
         (SetRule(0, "single"), "only for evaluations"),
         (SetRule(0, "cautious:nan"), "expected a number from 0"),
         (Rate(1.0, 5, player=1), "no player 1"),

@@ -1,7 +1,15 @@
 """Agents: network, loss and values; trained agents and their files."""
 
 from usfa.agents.agent import Agent, AgentSpec, values_and_targets
-from usfa.agents.saved import AGENTS, AgentFile, part_texts, read_agent, save_accuracy, save_agent, updated_settings
+from usfa.agents.agent_files import (
+    AGENTS,
+    AgentFile,
+    part_texts,
+    read_agent,
+    save_accuracy,
+    save_agent,
+    updated_settings,
+)
 from usfa.agents.tables import SfGpiTables, exact_sf_gpi
 from usfa.agents.trained import Policy, TrainedAgent, check_candidates, load_agent
 from usfa.agents.usfa import UsfaAgent

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from usfa.agents.agent import Agent
-from usfa.agents.saved import AgentFile, read_agent
+from usfa.agents.agent_files import AgentFile, read_agent
 from usfa.decisions import (
     DEFAULT_RULE,
     PAPER_RULE,

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from usfa.agents import TrainedAgent
-from usfa.decisions import PAPER_RULE, RULES, CandidateSet, Rule, RuleState, Situation, parse_rule, rule_name
-from usfa.errors import InputError
+from usfa.decisions import PAPER_RULE, RULES, SINGLE, CandidateSet, Rule, RuleState, Situation, parse_rule, rule_name
+from usfa.errors import InputError, unknown_name
 from usfa.functional import policy_actions
 from usfa.playground.outbox import DecisionFrame, PlayerFrame
 from usfa.playground.protocol import Candidates
@@ -74,7 +74,9 @@ class Player:
         self._clear_decision()
 
     def set_rule(self, name: str) -> None:
-        """Decide by the rule of this name; InputError if it is unknown."""
+        """Decide by the rule of this name; InputError if it is not one of ours, because names come from the page."""
+        if name.partition(":")[0] not in {*RULES, SINGLE}:
+            raise unknown_name("rule", name, RULES)
         self.rule = parse_rule(name)
         self._clear_decision()
 

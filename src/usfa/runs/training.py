@@ -27,10 +27,10 @@ from usfa.learning import Learner, Precision, bytes_of_past, check_replay, choos
 from usfa.progress import interruptible, progress_bar
 from usfa.records import to_json
 from usfa.registry import text_of
+from usfa.runs.checkpoints import Checkpoints, MetricsLog, SnapshotWriter
 from usfa.runs.config import TrainConfig
 from usfa.runs.directory import OnExisting, RunDirectory
 from usfa.runs.presets import agent_name, command_for
-from usfa.runs.recording import Checkpoints, MetricsLog, SnapshotWriter
 from usfa.runs.scoring import final_means, measure_accuracy, score_snapshots
 from usfa.samplers import parse_sampler
 from usfa.tasks import parse_tasks
