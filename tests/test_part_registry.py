@@ -151,7 +151,7 @@ def test_classes_of_an_interactive_session_are_refused(monkeypatch):
     monkeypatch.setitem(sys.modules, "__main__", session)
     with pytest.raises(
         InputError,
-        match=r"^setting is <class '__main__\.Own'> of an interactive session; expected a class in a file\.$",
+        match=r"^setting is <class '__main__\.Own'>; expected a class in a file whose name can be imported\.$",
     ):
         text_of(session.Own, "setting")
 
@@ -222,7 +222,7 @@ def test_own_names_can_be_registered():
             "not_imported:Plain",
             r"The part 'not_imported:Plain' is in the module 'not_imported', which is not imported; im",
         ),
-        (f"{HERE}:Missing", rf"The part '{HERE}:Missing' is None; expected a class derived from "),
+        (f"{HERE}:Missing", rf"The module '{HERE}' has no class 'Missing'; expected a class derived from "),
         (
             f"{HERE}:Stranger",
             rf"The part '{HERE}:Stranger' is <class '{HERE}\.Stranger'>; expected a class derived from ",
@@ -249,7 +249,13 @@ def test_mistakes_of_our_own_are_not_hidden():
     with pytest.raises(TypeError):
         REGISTRY.make("plain", "x")
     with pytest.raises(ZeroDivisionError):
+        made("plain", "part", lambda: 1 / 0)
+
+
+def test_constructors_of_users_that_fail_are_one_sentence():
+    with pytest.raises(InputError, match=rf"^The part '{HERE}:Own' cannot be made: ZeroDivisionError") as error:
         made(f"{HERE}:Own", "part", lambda: 1 / 0)
+    assert isinstance(error.value.__cause__, ZeroDivisionError)
 
 
 # --- nothing else is ever called ---

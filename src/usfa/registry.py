@@ -90,7 +90,9 @@ def made(text: str, kind: str, make: Callable[..., Part], *arguments: Any) -> Pa
     """Call a class; raise InputError if the arguments do not fit a class of a user."""
     try:
         return make(*arguments)
-    except TypeError as error:
+    except InputError:
+        raise
+    except Exception as error:  # the class is the user's code and may raise anything
         if not is_own(text) and "{" not in text:
             raise
         raise InputError(f"The {kind} {text!r} cannot be made: {told(error)}.") from error
@@ -119,7 +121,9 @@ def resolve(text: str, kind: str, fits: Callable[[type[Any]], bool], expected: s
             f"The {kind} {text!r} is in the module {module!r}, which is not imported; import it first, or set trust "
             "(--trust) if you trust it."
         )
-    thing = getattr(sys.modules[module], name, None)
+    thing = vars(sys.modules[module]).get(name)  # not getattr, by which a module could import others
+    if thing is None:
+        raise InputError(f"The module {module!r} has no class {name!r}; expected {expected}.")
     if not isinstance(thing, type) or not fits(thing):
         raise InputError(f"The {kind} {text!r} is {thing!r}; expected {expected}.")
     if not parts["arguments"]:
@@ -130,7 +134,7 @@ def resolve(text: str, kind: str, fits: Callable[[type[Any]], bool], expected: s
 def _arguments(given: str, text: str, kind: str) -> dict[str, Any]:
     try:
         arguments = json.loads(given)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"The {kind} is {text!r}, whose arguments are not JSON: {error}.") from error
     return {key: _tuples(value) for key, value in arguments.items()}
 
@@ -186,9 +190,10 @@ def _path_of(cls: type[Any], setting: str) -> str:
     module = cls.__module__
     if module == "__main__":
         main = sys.modules["__main__"]
-        module = Path(getattr(main, "__file__", None) or "").stem
-        if not module.isidentifier():
-            raise InputError(f"{setting} is {cls!r} of an interactive session; expected a class in a file.")
+        spec = getattr(main, "__spec__", None)  # of `python -m package.module`
+        module = spec.name if spec is not None else Path(getattr(main, "__file__", None) or "").stem
+        if not all(part.isidentifier() for part in module.split(".")):
+            raise InputError(f"{setting} is {cls!r}; expected a class in a file whose name can be imported.")
         sys.modules.setdefault(module, main)
     if getattr(sys.modules.get(module), cls.__qualname__, None) is not cls:
         raise InputError(f"{setting} is {cls!r}, which cannot be found again; expected a class at the top of a module.")

@@ -14,7 +14,7 @@ from usfa.decisions import Accuracy, CandidateSet, Decision, Follow, Gpi, Situat
 from usfa.environments import ObservationSpec, trip_mdp
 from usfa.errors import InputError
 from usfa.files import sha256
-from usfa.networks import NetworkConfig
+from usfa.networks import Network, NetworkConfig
 from usfa.tasks import task_set
 
 SPEC = AgentSpec(ObservationSpec((2,), 2), 8, 2)
@@ -618,3 +618,30 @@ def test_successor_features_of_one_observation_and_of_a_batch():
     assert one.shape == (1, 8, 2)
     assert two.shape == (2, 2, 8, 2)
     np.testing.assert_allclose(one[0], two[0, 0], atol=1e-6)
+
+
+class RecurrentOwn(Network):
+    """A network of a user whose weights have names that format 1 had elsewhere, and an integer buffer."""
+
+    def __init__(self, sizes, config):
+        super().__init__()
+        self.shape = (sizes.actions, sizes.outputs)
+        self.memory = torch.nn.Linear(sizes.observation[0], sizes.actions * sizes.outputs)
+        self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, inputs, core_state, z):
+        values = self.memory(inputs.observation).unflatten(-1, self.shape)
+        return values[:, :, None].expand(-1, -1, z.shape[1], -1, -1), core_state
+
+
+def test_weights_of_own_networks_keep_their_names(tmp_path):
+    config = usfa.preset("trip-usfa")
+    config = replace(
+        config,
+        network=replace(config.network, network_class=RecurrentOwn),
+        learner=replace(config.learner, budget=10),
+        evaluation=replace(config.evaluation, snapshots=1),
+        seeds=(0, 1),
+    )
+    usfa.train(config, tmp_path / "run")
+    assert "memory.weight" in usfa.load(tmp_path / "run").network.state_dict()

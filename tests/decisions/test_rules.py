@@ -363,3 +363,27 @@ def test_what_own_rules_return_is_checked(action, sentence):
         checked(Returning(result), situation)
     good = Decision(torch.tensor([0, 1, 3]), torch.zeros(3, dtype=torch.int64), no, torch.zeros(3, 4))
     assert checked(Returning(good), situation) is good
+
+
+@dataclass(frozen=True)
+class NamelessMargin:
+    """A rule of a user with a setting and no name."""
+
+    margin: float
+
+    def decide(self, situation):
+        raise NotImplementedError
+
+
+def test_rules_with_different_settings_have_different_names():
+    assert rule_name(NamelessMargin(0.02)) == 'NamelessMargin{"margin": 0.02}'
+    assert rule_name(NamelessMargin(0.05)) != rule_name(NamelessMargin(0.02))
+
+
+def test_illegal_actions_of_own_rules_are_refused():
+    situation = random_situation()
+    decision = Gpi().decide(situation)
+    illegal = (~situation.legal).int().argmax(dim=1)
+    assert (~situation.legal).any(dim=1).any()
+    with pytest.raises(InputError, match=r"returned an illegal action; expected one that situation\.legal allows\.$"):
+        checked(Returning(decision._replace(action=illegal)), situation)

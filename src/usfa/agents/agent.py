@@ -10,6 +10,7 @@ from torch import Tensor
 
 from usfa.decisions import CandidateSet, Decision, Rule, RuleState, Situation, decided
 from usfa.environments import ObservationSpec
+from usfa.errors import InputError
 from usfa.networks import Network, NetworkConfig, Parameters, Runs, Sizes, make_network
 from usfa.trajectory import CoreState, Present, Trajectory
 
@@ -70,7 +71,7 @@ class Agent(ABC):
 
     def networks(self, parameters: Parameters) -> Runs:
         """Make the networks of several runs from their weights [R, ...]."""
-        runs = Runs([self.make_network() for _ in next(iter(parameters.values()))])
+        runs = Runs([self.make_network().eval() for _ in next(iter(parameters.values()))])
         runs.load(parameters)
         return runs
 
@@ -80,7 +81,13 @@ class Agent(ABC):
 
     def initial_state(self, batch: int) -> CoreState:
         """The core state at the start of an episode."""
-        return self._outline.initial_state(batch)
+        state = self._outline.initial_state(batch)
+        if any(x.is_meta for x in state):
+            raise InputError(
+                f"initial_state of {type(self._outline).__name__} depends on a weight or its device; expected new "
+                "tensors, such as torch.zeros(batch, units)."
+            )
+        return state
 
     @property
     def remembers(self) -> bool:

@@ -91,7 +91,7 @@ def save_agent(directory: Path, file: AgentFile, parameters: Parameters) -> None
 
 def save_accuracy(directory: Path, accuracy: tuple[Accuracy, ...], trust: bool = False) -> None:
     """Write the errors of ψ of each run to the config.json of an agent directory."""
-    file, weights_sha256 = _read_agent_file(directory / "config.json", trust)
+    file, weights_sha256, _ = _read_agent_file(directory / "config.json", trust)
     _write_agent_file(directory, replace(file, accuracy=accuracy), weights_sha256)
 
 
@@ -129,9 +129,10 @@ def read_agent(directory: Path, trust: bool = False) -> tuple[AgentFile, Paramet
         directory: an agent directory.
         trust: whether to import modules that the file names, for classes of users.
     """
-    file, weights_sha256 = _read_agent_file(directory / "config.json", trust)
+    file, weights_sha256, found = _read_agent_file(directory / "config.json", trust)
     weights = _read_weights(directory / "weights.safetensors", weights_sha256)
-    weights = {_current_name(name): tensor for name, tensor in weights.items()}
+    if found == 1:
+        weights = {_current_name(name): tensor for name, tensor in weights.items()}
     _check_shapes(directory, file, weights)
     return file, weights
 
@@ -160,7 +161,8 @@ def _read_weights(path: Path, expected_sha256: str) -> Parameters:
         raise InputError(f"File {path} is not a safetensors file: {error}.") from error
 
 
-def _read_agent_file(path: Path, trust: bool) -> tuple[AgentFile, str]:
+def _read_agent_file(path: Path, trust: bool) -> tuple[AgentFile, str, int]:
+    """Read config.json: the agent, the checksum of its weights, and the format."""
     config = read_json(path)
     found = config.pop("format", None)
     if found not in (1, FORMAT):
@@ -172,7 +174,7 @@ def _read_agent_file(path: Path, trust: bool) -> tuple[AgentFile, str]:
     config = updated_settings(config)
     if trust:
         import_modules(part_texts(config))
-    return from_json(AgentFile, config, f"File {path}"), checksum
+    return from_json(AgentFile, config, f"File {path}"), checksum, found
 
 
 def part_texts(fields: Mapping[str, Any]) -> list[object]:

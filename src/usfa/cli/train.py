@@ -97,7 +97,7 @@ def run(words: list[str]) -> None:
     if show_help(words, about, f"A preset is missing; expected one of {presets}, or an environment."):
         return
     trust, (what, *rest) = "--trust" in words, [word for word in words if word != "--trust"]
-    import_modules(rest)
+    import_modules(word.partition("=")[2] if word.startswith("--") else word for word in rest)
     config, name = _configuration(what, rest, trust)
     command = _with_flags(name, rest, config)
     if command.output.resume:  # a resumed run keeps its settings; flags may only repeat them

@@ -18,6 +18,7 @@ from usfa.environments import EnvironmentSource
 from usfa.learning import ActorSeeds, Draws, LearnerConfig, Precision, Rollout
 from usfa.learning.hardware import autocast
 from usfa.networks import Runs
+from usfa.registry import import_modules
 
 __all__ = ["Actor", "Job"]
 
@@ -32,11 +33,18 @@ class Job(NamedTuple):
     seeds: tuple[int, ...]
     precision: Precision
 
+    @property
+    def parts(self) -> tuple[object, ...]:
+        """Texts that may name classes of the user, whose modules an actor has to import."""
+        network = self.agent.network_config
+        return self.config.policies, self.config.tasks, network.trunk_class, network.network_class
+
 
 class Actor:
     """Acts for all runs with the received weights, exactly as :class:`usfa.learning.LocalActing` does."""
 
     def __init__(self, job: Job, actor: ActorId) -> None:
+        import_modules(job.parts)
         torch.set_num_threads(1)  # actors share machines: more threads than cores would slow all of them down
         streams = [ActorSeeds(seed, job.config.environments, actor) for seed in job.seeds]
         self._device = torch.device("cpu")

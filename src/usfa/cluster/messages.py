@@ -123,7 +123,9 @@ def layout_of(agent: Agent, config: LearnerConfig, runs: int) -> Layout:
     length, batch, spec = config.trajectory_length, config.environments, agent.spec
     real, whole, yes = np.dtype(np.float32), np.dtype(np.int64), np.dtype(np.bool_)
     steps, moments = (runs, length, batch), (runs, length + 1, batch)
-    memory = {f"core_state.{index}": ((runs, *x.shape), real) for index, x in enumerate(agent.initial_state(batch))}
+    memory = {
+        f"core_state.{index}": ((runs, *x.shape), x.numpy().dtype) for index, x in enumerate(agent.initial_state(batch))
+    }
     return {
         "observation": ((*moments, *spec.observation.shape), np.dtype(spec.observation.dtype)),
         "previous_action": (moments, whole),

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from usfa.errors import InputError, unknown_name
 from usfa.functional import Choice
-from usfa.registry import is_own, made, resolve
+from usfa.registry import is_own, made, resolve, text_of
 
 __all__ = [
     "DEFAULT_RULE",
@@ -197,13 +197,20 @@ def decided(rule: Rule, situation: Situation) -> Decision:
         wrong = f"actions that are {found}; expected torch.int64 of shape ({batch},)"
     elif bool(((decision.action < 0) | (decision.action >= actions)).any()):
         wrong = f"an action outside of 0 to {actions - 1}; expected one of these"
+    elif bool((~situation.legal.gather(1, decision.action[:, None])[:, 0] & situation.legal.any(dim=1)).any()):
+        wrong = "an illegal action; expected one that situation.legal allows"
     if wrong:
         raise InputError(f"The rule {rule_name(rule)!r} returned {wrong}.")
     return decision
 
 
 def rule_name(rule: str | Rule) -> str:
-    """Name of a rule in tables."""
+    """Name of a rule in tables: its attribute `name`, or its class with the values of its fields."""
     if isinstance(rule, str):
         return SINGLE if rule == SINGLE else rule_name(parse_rule(rule))
-    return str(getattr(rule, "name", type(rule).__name__))
+    if hasattr(rule, "name"):
+        return str(rule.name)
+    try:
+        return text_of(rule, "rule").partition(":")[2]
+    except InputError:  # it cannot be saved, and need not be
+        return type(rule).__name__

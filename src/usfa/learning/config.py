@@ -53,7 +53,7 @@ class LearnerConfig:
     replay_capacity: int = 10_000
     """Size of the replay buffer in trajectories, per run."""
     learning_rate: float = 1e-3
-    """Step size of Adam at the start; it falls linearly to 0 over the budget."""
+    """Step size of the optimiser at the start; it falls linearly to 0 over the budget."""
     clip: float | None = None
     """Maximum norm of the gradient; None does not clip."""
     target_every: int | None = None

@@ -143,7 +143,7 @@ class _OpenSnapshot(NamedTuple):
 
     @classmethod
     def empty(cls, learner: Learner) -> _OpenSnapshot:
-        tensors = {name: torch.full_like(x, torch.nan).detach() for name, x in learner.network.state.items()}
+        tensors = {name: _unknown(x) for name, x in learner.network.state.items()}
         counts = np.zeros_like(learner.frames)
         return cls(tensors, counts.astype(np.bool_), counts.copy(), counts.copy())
 
@@ -203,3 +203,8 @@ class Checkpoints:
             f"Stopped after {self._learner.updates} updates; the same command with --resume continues from update "
             f"{self.saved_at}."
         )
+
+
+def _unknown(x: Tensor) -> Tensor:
+    """A tensor of the same shape, of NaN where its type has one."""
+    return torch.full_like(x, torch.nan if x.is_floating_point() else 0).detach()
