@@ -59,7 +59,7 @@ class Registry(Generic[Part]):
 
     def register(self, name: str, part: Callable[..., Part]) -> None:
         """Register a class under a name, in this process only."""
-        if not name.isidentifier() and not re.fullmatch(r"[\w-]+", name):
+        if not re.fullmatch(r"[\w-]+", name):
             raise InputError(f"The name of the {self.kind} is {name!r}; expected letters, digits, - and _.")
         if name in self._classes and self._classes[name] is not part:
             raise InputError(f"The {self.kind} {name!r} is registered already; expected a new name.")
@@ -87,7 +87,7 @@ class Registry(Generic[Part]):
 
 
 def made(text: str, kind: str, make: Callable[..., Part], *arguments: Any) -> Part:
-    """Call a class; raise InputError if the arguments do not fit a class of a user."""
+    """Call a class; if it is a user's, or has arguments, raise InputError where it fails."""
     try:
         return make(*arguments)
     except InputError:
@@ -117,6 +117,10 @@ def resolve(text: str, kind: str, fits: Callable[[type[Any]], bool], expected: s
         raise InputError(f"The {kind} is {text!r}; expected a name, or module:Class.")
     module, name = parts["module"], parts["name"]
     if module not in sys.modules:
+        if not _exists(module.partition(".")[0]):  # of a package inside another one, this would import the other
+            raise InputError(
+                f"The module {module!r} of the {kind} {text!r} is not found; expected one on Python's path."
+            )
         raise InputError(
             f"The {kind} {text!r} is in the module {module!r}, which is not imported; import it first, or set trust "
             "(--trust) if you trust it."

@@ -357,11 +357,12 @@ def test_where_only_policies_near_m_were_learned_those_are_trusted(usfa_agent, t
     assert len(agent.policy([1, -1]).z) == (2 if expected == "train" else 3)
 
 
-@pytest.mark.parametrize("kind", ['sf-gpi-tables{"policies": 2}', "sf-gpi-tables"], ids=["now", "format 1"])
-def test_exact_tables_are_saved_too(tmp_path, kind):
+@pytest.mark.parametrize("change", [{}, {"format": 1, "kind": "sf-gpi-tables"}], ids=["now", "format 1"])
+def test_exact_tables_are_saved_too(tmp_path, change):
     actor, tables = exact_sf_gpi(trip_mdp(), torch.from_numpy(task_set("trip-train")))
-    file = replace(agent_file(kind, (0,)), spec=actor.spec)
+    file = replace(agent_file('sf-gpi-tables{"policies": 2}', (0,)), spec=actor.spec)
     save_agent(tmp_path / "agent", file, stacked([tables]))
+    change_config(tmp_path / "agent", **change)
     agent = load_agent(tmp_path / "agent")
     assert agent.default_candidates == "train"
     q = agent.q_values(STATES, [0.7, 0.7])

@@ -24,7 +24,16 @@ from usfa.registry import Registry, import_modules
 from usfa.tasks import format_task, parse_tasks
 from usfa.version import __version__
 
-__all__ = ["AGENTS", "AgentFile", "part_texts", "read_agent", "save_accuracy", "save_agent", "updated_settings"]
+__all__ = [
+    "AGENTS",
+    "AgentFile",
+    "part_texts",
+    "read_agent",
+    "save_accuracy",
+    "save_agent",
+    "section",
+    "updated_settings",
+]
 
 AGENTS: Registry[Agent] = Registry("agent", Agent, {"usfa": UsfaAgent, "uvfa": UvfaAgent, "sf-gpi-tables": SfGpiTables})
 """Agents by name, for configurations and saved files."""
@@ -169,9 +178,9 @@ def _read_agent_file(path: Path, trust: bool) -> tuple[AgentFile, str, int]:
         raise InputError(f"File {path} is not an agent of format {FORMAT}, which usfa {__version__} reads.")
     config.pop("version", None)
     checksum = str(config.pop("weights_sha256", ""))
-    if config.get("kind") == "sf-gpi-tables":
-        config["kind"] = f'sf-gpi-tables{{"policies": {len(config.get("training_tasks", ()))}}}'
     config = updated_settings(config)
+    if found == 1 and config.get("kind") == "sf-gpi-tables" and isinstance(config.get("training_tasks"), list):
+        config["kind"] = f'sf-gpi-tables{{"policies": {len(config["training_tasks"])}}}'
     if trust:
         import_modules(part_texts(config))
     return from_json(AgentFile, config, f"File {path}"), checksum, found
@@ -179,12 +188,18 @@ def _read_agent_file(path: Path, trust: bool) -> tuple[AgentFile, str, int]:
 
 def part_texts(fields: Mapping[str, Any]) -> list[object]:
     """The entries of a saved configuration or agent file that may name classes of users."""
-    network, learner = fields.get("network") or {}, fields.get("learner") or {}
-    evaluation = fields.get("evaluation") or {}
+    network, learner, evaluation = (section(fields, name) for name in ("network", "learner", "evaluation"))
     texts = [fields.get("kind"), fields.get("agent"), fields.get("policies")]
     texts += [network.get("network_class"), network.get("trunk_class"), learner.get("policies"), learner.get("tasks")]
-    texts += [*evaluation.get("rules", ()), *evaluation.get("final_rules", ())]
-    return [*texts, *part_texts(fields["training"])] if fields.get("training") else texts
+    texts += [*(evaluation.get("rules") or ()), *(evaluation.get("final_rules") or ())]
+    training = section(fields, "training")
+    return [*texts, *part_texts(training)] if training else texts
+
+
+def section(fields: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A section of a file that is not checked yet; empty if it is missing or no section."""
+    found = fields.get(name)
+    return found if isinstance(found, Mapping) else {}
 
 
 # --- files of earlier versions ---

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from usfa.agents.agent import Agent
-from usfa.agents.agent_files import AgentFile, read_agent
+from usfa.agents.agent_files import AgentFile, read_agent, section
 from usfa.decisions import (
     DEFAULT_RULE,
     PAPER_RULE,
@@ -53,7 +53,7 @@ class TrainedAgent:
         self.network.requires_grad_(False).eval()
         self.training_tasks = np.array(file.training_tasks)
         self.sampler = parse_sampler(file.policies, self.training_tasks)
-        acted_on = str(file.training.get("learner", {}).get("tasks", TASKS_OF_M[0]))
+        acted_on = str(section(file.training, "learner").get("tasks", TASKS_OF_M[0]))
         self.learned = LearnedPolicies(self.training_tasks, self.sampler, acted_on)
 
     def __repr__(self) -> str:

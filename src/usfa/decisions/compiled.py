@@ -1,7 +1,7 @@
 """Decisions for B states in one compiled loop, equal to :func:`usfa.functional.choose` with its doubts and margins.
 
-A decision is about forty operations on a few numbers each. As tensor operations they take up to half the time of the
-network; compiled, their time is negligible.
+A decision is about forty operations on a few numbers each. As tensor operations they were 9 to 41 % of acting in the
+room; compiled they are 2 to 5 % (benchmarks/rule_cost.py).
 """
 
 from __future__ import annotations
@@ -88,43 +88,17 @@ def _decide(
     best_q: NDArray[Any],
 ) -> None:
     """Fill `chosen` [2, B] with actions and policies, `improved` [B] and `best_q` [B, A]."""
-    batch, policies, actions, features = psi.shape
+    batch, policies, actions, _ = psi.shape
     margin = np.empty(policies, dtype=psi.dtype)
     q = np.empty((policies, actions), dtype=psi.dtype)
     own = np.empty(policies, dtype=np.int64)
-    zero, lowest = psi.dtype.type(0), psi.dtype.type(-np.inf)
     for b in range(batch):
-        task, error, allowed = w[b], step_error[b], legal[b]
         serves = False
         for n in range(policies):
-            preference = z[b, n]
-            along, length = zero, zero
-            for i in range(features):
-                along += preference[i] * task[i]
-                length += preference[i] * preference[i]
-            serves |= along > 0
-            along /= max(length, psi.dtype.type(1e-12))
-            # π_z(s)
-            best, highest = -1, lowest
-            for a in range(actions):
-                if not allowed[a]:
-                    q[n, a] = -np.inf
-                    continue
-                gains = psi[b, n, a]
-                value, own_value = zero, zero
-                for i in range(features):
-                    value += gains[i] * task[i]
-                    own_value += gains[i] * preference[i]
-                q[n, a] = value
-                if best < 0 or own_value > highest:
-                    best, highest = a, own_value
-            own[n] = max(best, 0)  # as argmax does if nothing is legal
-            # the doubt about z, and the margin of an improving step
+            own[n] = _values(psi[b, n], w[b], z[b, n], legal[b], q[n])
             gains = psi[b, n, own[n]]
-            stake, across = zero, zero
-            for i in range(features):
-                stake += abs(gains[i] * task[i])
-                across += error[i] * abs(gains[i]) * abs(task[i] - along * preference[i])
+            along, stake, across = _errors(gains, w[b], z[b, n], step_error[b])
+            serves |= along > 0
             margin[n] = 2 * caution * across
             doubt = caution * optimism[b, n] * stake
             for a in range(actions):
@@ -134,6 +108,47 @@ def _decide(
             margin[:] = 0
         action, policy = _choose(q, margin, own, improves, best_q[b])
         chosen[0, b], chosen[1, b], improved[b] = action, policy, action != own[policy]
+
+
+@compiled(inner=True)
+def _values(
+    psi: NDArray[Any], task: NDArray[Any], policy: NDArray[Any], legal: NDArray[np.bool_], q: NDArray[Any]
+) -> int:
+    """Fill `q` [A] with ψ·w of one policy, -inf where illegal; return its own action, π_z(s)."""
+    actions, features = psi.shape
+    zero = psi.dtype.type(0)
+    best, highest = -1, psi.dtype.type(-np.inf)
+    for a in range(actions):
+        if not legal[a]:
+            q[a] = -np.inf
+            continue
+        gains = psi[a]
+        value, own_value = zero, zero
+        for i in range(features):
+            value += gains[i] * task[i]
+            own_value += gains[i] * policy[i]
+        q[a] = value
+        if best < 0 or own_value > highest:
+            best, highest = a, own_value
+    return max(best, 0)  # as argmax does if nothing is legal
+
+
+@compiled(inner=True)
+def _errors(
+    gains: NDArray[Any], task: NDArray[Any], policy: NDArray[Any], error: NDArray[Any]
+) -> tuple[float, float, float]:
+    """z·w, Σ|ψ_i w_i| (`stake`) and the error of ψ·w across z (`across_error`) of a policy's own action."""
+    zero = gains.dtype.type(0)
+    along, length = zero, zero
+    for i in range(len(task)):
+        along += policy[i] * task[i]
+        length += policy[i] * policy[i]
+    share = along / max(length, gains.dtype.type(1e-12))
+    stake, across = zero, zero
+    for i in range(len(task)):
+        stake += abs(gains[i] * task[i])
+        across += error[i] * abs(gains[i]) * abs(task[i] - share * policy[i])
+    return along, stake, across
 
 
 @compiled(inner=True)

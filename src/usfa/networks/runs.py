@@ -104,17 +104,18 @@ def over_runs(function: Callable[..., Any], *runs: Runs) -> Callable[..., Any]:
         runs: for each network argument of the function, the networks of all runs.
     """
     if runs[0].batched:
-        return partial(_batched, _Call(function, [one.networks[0] for one in runs]), runs)
+        # Buffers and frozen parameters are only in the state. All of these tensors are changed in place.
+        members = [(k, {**one.state, **one.leaves}) for k, one in enumerate(runs)]
+        weights = {f"networks.{k}.{name}": x for k, own in members for name, x in own.items()}
+        return partial(_batched, _Call(function, [one.networks[0] for one in runs]), weights)
     return partial(_one_by_one, function, runs)
 
 
-def _batched(call: _Call, runs: Sequence[Runs], *arguments: Any) -> Any:
-    def of_one(weights: Parameters, *own: Any) -> Any:
-        return functional_call(call, weights, own)
+def _batched(call: _Call, weights: Parameters, *arguments: Any) -> Any:
+    def of_one(of_run: Parameters, *own: Any) -> Any:
+        # All weights are given by name; looking for tied ones would walk through all modules at every call.
+        return functional_call(call, of_run, own, tie_weights=False)
 
-    # Buffers and frozen parameters are only in the state.
-    members = [(k, {**one.state, **one.leaves}) for k, one in enumerate(runs)]
-    weights = {f"networks.{k}.{name}": x for k, own in members for name, x in own.items()}
     return torch.vmap(of_one)(weights, *arguments)
 
 

@@ -15,7 +15,7 @@ from usfa.environments import EnvironmentSource, source
 from usfa.errors import InputError
 from usfa.learning import LearnerConfig, check_environments
 from usfa.networks import NetworkConfig
-from usfa.registry import text_of
+from usfa.registry import is_own, text_of
 from usfa.samplers import PolicySampler, parse_sampler
 from usfa.tasks import TASKS_OF_M, parse_tasks
 
@@ -140,11 +140,14 @@ def _trains(agent: AgentName) -> bool:
 
 
 def _check_tasks(tasks: str | PolicySampler, training_tasks: NDArray[np.float64]) -> None:
-    if tasks not in TASKS_OF_M:
-        try:
-            parse_sampler(tasks, training_tasks)
-        except InputError as error:
-            raise InputError(
-                f"learner.tasks is {tasks!r}; expected {', '.join(TASKS_OF_M)}, or a distribution such as simplex, "
-                "ball:1 or gaussian:0.1."
-            ) from error
+    if tasks in TASKS_OF_M:
+        return
+    try:
+        parse_sampler(tasks, training_tasks)
+    except InputError as error:
+        if isinstance(tasks, str) and is_own(tasks):  # the error names the module or the class
+            raise
+        raise InputError(
+            f"learner.tasks is {tasks!r}; expected {', '.join(TASKS_OF_M)}, or a distribution such as simplex, "
+            "ball:1 or gaussian:0.1."
+        ) from error
