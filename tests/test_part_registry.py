@@ -219,8 +219,8 @@ def test_own_names_can_be_registered():
         ("", r"Unknown part '': known are built, plain\."),
         ("Plain()", r"Unknown part 'Plain\(\)': did you mean 'plain'\?"),
         (
-            "not_imported:Plain",
-            r"The part 'not_imported:Plain' is in the module 'not_imported', which is not imported; im",
+            "this:Plain",
+            r"The part 'this:Plain' is in the module 'this', which is not imported; im",
         ),
         (f"{HERE}:Missing", rf"The module '{HERE}' has no class 'Missing'; expected a class derived from "),
         (

@@ -187,10 +187,10 @@ def test_own_samplers_have_defaults():
             r"The policy distribution '.*' is <function .*>; expected a class derived from u",
         ),
         (
-            "not_imported:Own",
-            r"The policy distribution 'not_imported:Own' is in the module 'not_imported', which is not",
+            "this:Own",
+            r"The policy distribution 'this:Own' is in the module 'this', which is not",
         ),
-        ("task+not_imported:Own", r"The policy distribution 'not_imported:Own' is in the module 'not_imported', which"),
+        ("task+this:Own", r"The policy distribution 'this:Own' is in the module 'this', which"),
     ],
 )
 def test_bad_samplers_of_the_users_own_are_refused(text, sentence):

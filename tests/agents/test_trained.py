@@ -508,7 +508,7 @@ def test_modules_that_do_not_exist_are_named(usfa_agent, tmp_path, fields, kind)
         with pytest.raises(InputError) as error:
             load_agent(tmp_path / "agent", trust=trust)
         assert str(error.value).startswith(
-            f"The {kind} 'nowhere_to_be:Own' is in the module 'nowhere_to_be', which is not imported; "
+            f"The module 'nowhere_to_be' of the {kind} 'nowhere_to_be:Own' is not found; "
         )
 
 

@@ -109,7 +109,7 @@ def test_objects_with_decide_stay(rule):
         ("cautious:-1", r"The rule is 'cautious:-1'; expected a number from 0"),
         ("cautious:", r"The rule is 'cautious:'; expected a number from 0"),
         ("single", r"The rule is 'single', which is only for evaluations, in hindsight; expected another rule\."),
-        ("not_imported:Own", r"The rule 'not_imported:Own' is in the module 'not_imported', which is not imported; im"),
+        ("this:Own", r"The rule 'this:Own' is in the module 'this', which is not imported; im"),
         (f"{__name__}:B", r"The rule '.*:B' is 40; expected a class with a method decide\."),
         ("subprocess:Popen", r"The rule 'subprocess:Popen' is <class .*>; expected a class with a method decide\."),
         (f'{__name__}:Margin{{"m": 1}}', r"The rule '.*' cannot be made: TypeError: .*unexpected keyword argument 'm'"),
