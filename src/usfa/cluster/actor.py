@@ -54,7 +54,8 @@ class Actor:
         self._network = Runs([job.agent.make_network() for _ in job.seeds])
         worlds = [seed for stream in streams for seed in stream.environments]
         batch = job.environments.batch(worlds, job.config.gamma)
-        self._rollout = Rollout(job.agent, self._network, batch, job.config.trajectory_length)
+        length, repeat_exponent = job.config.trajectory_length, job.config.repeat_exponent
+        self._rollout = Rollout(job.agent, self._network, batch, length, repeat_exponent=repeat_exponent)
         self._produced = 0
 
     def greet(self) -> Greeting:

@@ -17,7 +17,7 @@ from usfa.agents import Agent, TrainedAgent
 from usfa.decisions import CandidateSet, Decision, Rule
 from usfa.environments import Batch, EnvironmentSource, Step, check_trusted, source, step_limit
 from usfa.errors import InputError
-from usfa.learning.rollout import epsilon_greedy
+from usfa.learning.exploration import epsilon_greedy
 from usfa.networks import Network
 from usfa.progress import progress_bar
 from usfa.trajectory import Present

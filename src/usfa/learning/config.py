@@ -48,6 +48,8 @@ class LearnerConfig:
     """Probability of a random action."""
     epsilon_max: float | None = None
     """Largest ε; the ε of the environments are spaced geometrically from it down to epsilon. None: epsilon for all."""
+    repeat_exponent: float | None = None
+    """Random actions are repeated n times with probability ∝ n^-repeat_exponent, 2 for example; None never repeats."""
     replay_ratio: int = 0
     """Replayed trajectories per round, in addition to the new one; 0 is Algorithm 1."""
     replay_capacity: int = 10_000
@@ -83,6 +85,8 @@ class LearnerConfig:
                 f"epsilon_max is {self.epsilon_max}; expected at least epsilon, {self.epsilon}, which must be above 0, "
                 "and at most 1."
             )
+        if self.repeat_exponent is not None and not 1 <= self.repeat_exponent < float("inf"):
+            raise InputError(f"repeat_exponent is {self.repeat_exponent}; expected at least 1, or None.")
         if not 0 < self.gamma <= 1:
             raise InputError(f"gamma is {self.gamma}; expected a number above 0, at most 1.")
         if self.replay_ratio < 0:

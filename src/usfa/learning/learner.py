@@ -319,7 +319,9 @@ class LocalActing(Acting):
         """Make the environments, from a sequence of seeds for every run."""
         config = learner.config
         batch = learner.environments.batch([seed for run in seeds for seed in run], config.gamma)
-        self.rollout = Rollout(learner.agent, learner.network, batch, config.trajectory_length, learner.device)
+        self.rollout = Rollout(
+            learner.agent, learner.network, batch, config.trajectory_length, learner.device, config.repeat_exponent
+        )
 
     def collect(self, learner: Learner) -> tuple[Collected, Tensor]:
         w = learner.draws.tasks(learner.rngs)  # line 3

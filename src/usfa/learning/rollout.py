@@ -14,10 +14,11 @@ from usfa.agents import Agent
 from usfa.decisions import CandidateSet
 from usfa.environments import Batch
 from usfa.functional import greedy_actions, q_values
+from usfa.learning.exploration import Exploration
 from usfa.networks import Network, Runs, over_runs
 from usfa.trajectory import CoreState, Present, Trajectory
 
-__all__ = ["Collected", "Rollout", "epsilon_greedy"]
+__all__ = ["Collected", "Rollout"]
 
 
 class Collected(NamedTuple):
@@ -37,13 +38,21 @@ class Rollout:
     """
 
     def __init__(
-        self, agent: Agent, network: Runs, batch: Batch, length: int, device: torch.device | None = None
+        self,
+        agent: Agent,
+        network: Runs,
+        batch: Batch,
+        length: int,
+        device: torch.device | None = None,
+        repeat_exponent: float | None = None,
     ) -> None:
+        """The last argument is `LearnerConfig.repeat_exponent`."""
         runs = len(network.networks)
         self.batch = batch
         self.device = device or torch.device("cpu")
         self.shape = (runs, len(batch) // runs)
         self._agent = agent
+        self._exploration = Exploration(self.shape, repeat_exponent)
         self._act = over_runs(self._greedy, network)
         memory = agent.initial_state(self.shape[1])
         self.core_state: CoreState = tuple(x.expand(runs, *x.shape).to(self.device, copy=True) for x in memory)
@@ -78,7 +87,9 @@ class Rollout:
         self._observe(0)
         for t in range(self._action.shape[1]):
             greedy, self.core_state = self._act(self._present(t), w, z)
-            action = epsilon_greedy(greedy.cpu().numpy(), self._legal[:, t], epsilon, rngs)
+            action = self._exploration.actions(
+                greedy.cpu().numpy(), self._legal[:, t], self._first[:, t], epsilon, rngs
+            )
             step = self.batch.step(action.reshape(-1))
             self._action[:, t] = action
             self._phi[:, t] = step.phi.reshape(*self.shape, -1)
@@ -140,24 +151,4 @@ class Rollout:
     def tensors(self) -> dict[str, Tensor]:
         """The state besides that of the environments; the tensors can be read and written in place."""
         memory = {f"core_state.{index}": x for index, x in enumerate(self.core_state)}
-        return {"last_action": self.last_action, **memory}
-
-
-def epsilon_greedy(
-    greedy: NDArray[np.int64],
-    legal: NDArray[np.bool_],
-    epsilon: float | NDArray[np.float64],
-    rngs: Sequence[np.random.Generator],
-) -> NDArray[np.int64]:
-    """Replace greedy actions by uniformly random legal actions with probability ε.
-
-    Args:
-        greedy: [R, B].
-        legal: [R, B, A].
-        epsilon: ε, one for all or [B].
-        rngs: one generator per run, so that runs are independent.
-    """
-    _, batch, actions = legal.shape
-    draws = np.stack([rng.random((batch, 1 + actions)) for rng in rngs])
-    random = np.where(legal, draws[..., 1:], -1.0).argmax(axis=-1)
-    return np.where(draws[..., 0] < epsilon, random, greedy)
+        return {"last_action": self.last_action, **memory, **self._exploration.tensors()}

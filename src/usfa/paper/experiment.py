@@ -18,11 +18,14 @@ import pandas as pd
 from matplotlib.figure import Figure
 from rich.console import Console
 
+from usfa.agents.agent_files import part_texts
 from usfa.errors import InputError, Interrupted
 from usfa.evaluation import read_scores, write_table
 from usfa.figures import save
 from usfa.files import write_atomically
 from usfa.progress import interruptible, progress_bar
+from usfa.records import to_json
+from usfa.registry import import_modules
 from usfa.runs.config import TrainConfig
 from usfa.runs.directory import RunDirectory
 from usfa.runs.training import train
@@ -140,6 +143,7 @@ class _Worker:
 
 def _work(job: Job, errors: Connection, parent: int) -> None:
     _stop_with(parent)
+    import_modules(part_texts(to_json(job.config)))  # the parent has imported them
     try:
         train(job.config, job.path, "resume", name=job.name)
     except (InputError, Interrupted) as error:
