@@ -7,7 +7,7 @@ from fake_environments import Scripted
 from usfa.agents import Agent, AgentSpec
 from usfa.decisions import Situation
 from usfa.environments import EnvironmentBatch, ObservationSpec
-from usfa.learning.exploration import Exploration, epsilon_greedy
+from usfa.learning.exploration import epsilon_greedy
 from usfa.learning.rollout import Rollout
 from usfa.networks import Network, NetworkConfig, Runs
 from usfa.trajectory import is_seam
