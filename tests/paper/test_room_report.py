@@ -117,7 +117,7 @@ def test_reliable_is_what_is_not_below_the_best_single_policy():
     claim = reliable(scores_with(spread=0.3))
     assert claim.verdict == HOLDS
     assert "C = M 0.60 [0.30, 0.90]; best single policy of M 0.50 [0.20, 0.80]" in claim.measured
-    assert "difference 0.10 [0.10, 0.10], below it on 0 of 8 tasks (asked: not below it)" in claim.measured
+    assert "difference 0.10 [0.10, 0.10], below it on 0 of 8 tasks (asked: above it)" in claim.measured
 
 
 def test_reliability_is_asked_of_the_hard_tasks_as_a_whole():
@@ -159,9 +159,10 @@ def test_small_negative_rewards_of_easy_tasks_do_not_count():
 
 def test_what_overlaps_is_not_decided():
     found = verdicts(scores_with(spread=0.3))
-    for fragment in (STRUCTURED, INCLUDING, BROADER, EIGHT):
+    for fragment in (STRUCTURED, BROADER, EIGHT):
         assert found[fragment] == {OPEN}
-    assert found[WORSE] == {HOLDS}  # run by run, the differences are the same
+    for fragment in (INCLUDING, WORSE):  # within runs, the differences are the same
+        assert found[fragment] == {HOLDS}
 
 
 def test_one_run_decides_nothing():
@@ -188,29 +189,32 @@ def test_a_missing_agent_does_not_save_a_claim_that_fails():
     assert verdicts(scores_with({OWN: -0.2}, missing=("uvfa",)))[GENERALISE] == {FAILS}
 
 
-@pytest.mark.parametrize(
-    ("worse", "expected"), [(0, OPEN), (1, OPEN), (3, OPEN), (5, HOLDS), (13, HOLDS)]
-)  # 1.6 of 13 tasks are worse in three of three runs by chance; five or more in 2 % of cases
-def test_sometimes_needs_more_tasks_than_chance_gives(worse, expected):
-    tasks = [*room_tables.tasks_of("room-easy"), *room_tables.tasks_of("room-hard")]
+@pytest.mark.parametrize(("noise", "expected"), [(0.01, HOLDS), (0.1, OPEN), (0.5, OPEN)])
+def test_sometimes_needs_one_task_that_is_clear_among_all(noise, expected):
+    """M ∪ {w'} is worse by 0.1 on one of 13 tasks; alone, it would pass with noise of 0.1 as well (p = 0.04)."""
 
     def change(key, task_set, task, seed):
         if key != BOTH or task_set == "room-train":
             return 0.0
-        return -0.1 if tasks.index(task) < worse else 0.1 * (-1) ** seed  # the others go both ways
+        return noise * (-1) ** seed - 0.1 * (task == "1111")  # alternates, so the other tasks have no difference
 
-    assert verdicts(scores_with({BOTH: 0.6}, change=change))[WORSE] == {expected}
+    found = room_claims(scores_with({BOTH: 0.6}, range(6), change=change), YARDSTICK)
+    (claim,) = [claim for claim in found if WORSE in claim.statement]
+    assert claim.verdict == expected
+    assert f"worse on {int(expected == HOLDS)} of 13 test tasks" in claim.measured
+    assert "1111" in claim.tests
 
 
-@pytest.mark.parametrize(
-    ("runs", "against", "expected"),
-    [(4, 0, HOLDS), (4, 1, OPEN), (8, 1, HOLDS), (8, 2, OPEN)],  # by chance: 1/16 and 9/256, else 5/16 and 37/256
-)
-def test_sometimes_needs_almost_all_of_many_runs(runs, against, expected):
+def test_many_tests_are_one_family():
+    """A difference that passes alone is not decided among all comparisons."""
+
     def change(key, task_set, task, seed):
-        return 0.0 if key != BOTH else 0.1 if seed < against else -0.1
+        return (0.08, -0.02, 0.05, 0.03, -0.01, 0.06)[seed] if key == TRAIN else 0.0
 
-    assert verdicts(scores_with({BOTH: 0.6}, range(runs), change=change))[WORSE] == {expected}
+    scores = scores_with({TRAIN: 0.45, OWN: 0.45}, range(6), change=change)
+    (claim,) = [x for x in room_claims(scores, YARDSTICK) if INCLUDING in x.statement and x.statement.endswith("C = M")]
+    assert claim.verdict == OPEN
+    assert "C = M − C = {w′} +0.03 [-0.01, +0.07], p = " in claim.tests
 
 
 def test_only_scores_that_the_table_can_show_get_it(scores):
@@ -284,7 +288,7 @@ def test_the_score_of_a_set_is_a_ratio_of_sums(scores, summary):
 
 
 def test_summary_has_every_task_and_set_of_every_snapshot(scores, summary):
-    tasks, sets, measures = 17, 3, 2
+    tasks, sets, measures = 17, 5, 2  # the hard tasks also with and without dislikes
     methods = len(room_tables.LEVELS) * 2 + 10 + 7  # of the last snapshot also cautious and single
     assert len(summary) == methods * (tasks + sets) * measures
     assert not summary.duplicated(["measure", "agent", "candidates", "rule", "task_set", "task", "snapshot"]).any()
@@ -301,7 +305,11 @@ def test_final_table_also_from_disk(summary, tmp_path):
     read = pd.read_csv(tmp_path / "summary.csv")
     table = final_table(read)
     pd.testing.assert_frame_equal(table, final_table(summary))
-    assert list(table.columns) == ["method", "rule", "training tasks M", "easy test tasks", "hard test tasks", "runs"]
+    sets = ["training tasks M", "easy test tasks", "hard, without dislikes", "hard, with dislikes", "hard test tasks"]
+    assert list(table.columns) == ["method", "rule", *sets, "runs"]
+    both = table[(table.method == "USFA, C = M ∪ {w′}") & (table.rule == "gpi")].iloc[0]
+    assert both["hard, without dislikes"] == "0.55 [0.53, 0.57]"
+    assert both["hard, with dislikes"] == "0.45 [0.43, 0.47]"
     rows = table.set_index("method").loc["USFA, C = M"]
     assert rows.rule.tolist() == ["gpi", "cautious", "single"]
     assert rows["hard test tasks"].tolist() == ["0.60 [0.58, 0.62]", "0.65 [0.63, 0.67]", "0.50 [0.48, 0.52]"]
@@ -323,8 +331,10 @@ def test_report_tells_every_claim_and_shows_every_figure(scores, summary):
         YARDSTICK,
         settings_of({"usfa": preset("room-laptop"), "uvfa": preset("room-laptop-uvfa")}),
     )
-    for claim in room_claims(scores, YARDSTICK):
-        assert f"| {claim.source} | {claim.statement} | {claim.measured} | **{claim.verdict}** |" in report
+    for rule in ("gpi", "cautious"):
+        for claim in room_claims(scores, YARDSTICK, rule):
+            row = (claim.source, claim.statement, claim.measured, claim.tests, f"**{claim.verdict}**")
+            assert f"| {' | '.join(row)} |" in report
     by_paper = summary[summary.rule == "gpi"]
     assert set(re.findall(r"\(figures/(.*?)\.png\)", report)) == set(all_figures(training, by_paper, YARDSTICK))
     assert "frames per run: 5,000,000" in report

@@ -15,12 +15,13 @@ Verdict = Literal["holds", "does not hold", "not decided"]
 
 
 class Claim(NamedTuple):
-    """A statement of the paper, the measured result, and the verdict."""
+    """A statement of the paper, the measured result, the verdict, and the tests behind it."""
 
     source: str
     statement: str
     measured: str
     verdict: Verdict
+    tests: str = ""
 
 
 def holds_if(condition: bool) -> Verdict:
@@ -37,9 +38,11 @@ def verdict(lower: Interval, upper: Interval) -> Verdict:
 
 
 def claims_section(claims: Sequence[Claim]) -> str:
-    """A Markdown table with a row for each claim."""
-    rows = [f"| {c.source} | {c.statement} | {c.measured} | **{c.verdict}** |" for c in claims]
-    return "\n".join(["| where | the paper says | measured | verdict |", "|---|---|---|---|", *rows])
+    """A Markdown table with a row for each claim, and a column of tests if there are any."""
+    columns = {"where": "source", "the paper says": "statement", "measured": "measured", "tests": "tests"}
+    table = pd.DataFrame({title: [getattr(claim, name) for claim in claims] for title, name in columns.items()})
+    table["verdict"] = [f"**{claim.verdict}**" for claim in claims]
+    return markdown_table(table if table.tests.any() else table.drop(columns="tests"))
 
 
 def format_cell(cell: object) -> str:

@@ -1,9 +1,10 @@
-"""The claims of Section 4.3 and Appendices C and D, each with the measured result and a verdict."""
+"""The claims of Section 4.3 and Appendices C and D, each with the measured result, tests and a verdict."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,8 @@ from usfa.environments.room.yardstick import measured
 from usfa.evaluation import bootstrap_interval
 from usfa.figures.room import BASELINES, BROAD, LARGE, USFA
 from usfa.figures.style import UVFAS, Key, last_snapshot, method, rows_of
-from usfa.paper.report import Claim, Interval, Verdict, verdict
+from usfa.paper.comparisons import LEVEL, Comparison, holm, paired, strongest, unpaired, verdict_of
+from usfa.paper.report import Claim, Interval, Verdict
 
 __all__ = ["aside", "gains", "room_claims"]
 
@@ -25,14 +27,36 @@ ALMOST = 0.9
 """Share of another score that counts as almost matching it."""
 STRAIGHTFORWARD = 0.75
 """Share of the score on the training tasks that counts as straightforward generalisation."""
-CHANCE = 0.05
-"""Significance level of the sign tests."""
 
 
-def room_claims(scores: pd.DataFrame, yardstick: pd.DataFrame) -> list[Claim]:
-    """Every claim about results in Section 4.3 and Appendices C and D, measured with Eq. 3."""
-    final, single = (_finals(scores[scores.rule == rule], yardstick) for rule in (PAPER_RULE, SINGLE))
-    return [
+class _Question(NamedTuple):
+    """A claim before its verdict: all claims together are one family of tests."""
+
+    source: str
+    statement: str
+    measured: str
+    comparisons: tuple[Comparison, ...]
+    sometimes: bool = False  # the comparisons are the clearest case for the claim, and the clearest against it
+
+    def claim(self, corrected: Sequence[float]) -> Claim:
+        """The claim with a verdict, from the corrected p-values of its comparisons."""
+        verdicts = [verdict_of(one, p) for one, p in zip(self.comparisons, corrected, strict=True)]
+        found = self._of_cases(verdicts) if self.sometimes else _all_of(verdicts)
+        tests = "; ".join(one.describe(p) for one, p in zip(self.comparisons, corrected, strict=True))
+        return Claim(self.source, self.statement, self.measured, found, tests)
+
+    def _of_cases(self, verdicts: Sequence[Verdict]) -> Verdict:
+        """Holds if there is a case; does not hold if there is one of the opposite, and no sign of a case."""
+        if verdicts[0] == "holds":
+            return "holds"
+        return "does not hold" if verdicts[1] == "does not hold" and self.comparisons[0].p > LEVEL else "not decided"
+
+
+def room_claims(scores: pd.DataFrame, yardstick: pd.DataFrame, rule: str = PAPER_RULE) -> list[Claim]:
+    """Every claim about results in Section 4.3 and Appendices C and D, with agents that act by this rule."""
+    by_rule = (scores.rule == rule) | scores.agent.isin([agent for agent, _ in UVFAS])  # UVFAs have one policy
+    final, single = (_finals(scores[rows], yardstick) for rows in (by_rule, scores.rule == SINGLE))
+    questions = [
         *_generalisation_claims(final),
         _easy_claim(final),
         *_architecture_claims(_on(final, "room-hard")),
@@ -43,20 +67,22 @@ def room_claims(scores: pd.DataFrame, yardstick: pd.DataFrame) -> list[Claim]:
         _regimes_claim(final),
         *_training_set_claims(_on(final, "room-hard")),
     ]
+    corrected = iter(holm([one.p for question in questions for one in question.comparisons]))
+    return [question.claim([next(corrected) for _ in question.comparisons]) for question in questions]
 
 
-def _generalisation_claims(final: pd.DataFrame) -> list[Claim]:
+def _generalisation_claims(final: pd.DataFrame) -> list[_Question]:
     """Better than random on all tasks together; the number of tasks with a better score is given as well."""
     about = {
         "all architectures generalise quite well to the test tasks, without any learning": _on(final, *TEST_SETS),
         "even to test tasks with negative rewards, never experienced in training (hard tasks)": final[final.negative],
     }
     return [
-        Claim(
+        _Question(
             "Section 4.3",
             statement,
             "; ".join(_generalisation(tasks, key) for key in ARCHITECTURES) + " (asked: all above random)",
-            _all_of(_above(_normalised(tasks, key)) for key in ARCHITECTURES),
+            tuple(paired(method(*key).label, _normalised(tasks, key)) for key in ARCHITECTURES),
         )
         for statement, tasks in about.items()
     ]
@@ -64,34 +90,39 @@ def _generalisation_claims(final: pd.DataFrame) -> list[Claim]:
 
 def _generalisation(final: pd.DataFrame, key: Key) -> str:
     mine = rows_of(final, key)
-    better = [_above(task.set_index("seed").gained) == "holds" for _, task in mine.groupby("task")]
+    better = [_is_above(task.set_index("seed").gained) for _, task in mine.groupby("task")]
     count = f" ({sum(better)} of {len(better)} tasks)" if mine.seed.nunique() > 1 else ""
     return f"{method(*key).label} {_score(final, key)}{count}"
 
 
-def _easy_claim(final: pd.DataFrame) -> Claim:
-    verdicts, shown = [], []
+def _easy_claim(final: pd.DataFrame) -> _Question:
+    comparisons, shown = [], []
     for key in ARCHITECTURES:
+        label = method(*key).label
         easy, train = (_normalised(_on(final, name), key) for name in ("room-easy", "room-train"))
-        verdicts += [_above(easy), _above((easy - STRAIGHTFORWARD * train).dropna())]
-        shown.append(f"{method(*key).label} {_shown(easy)}, training {_shown(train)}")
-    return Claim(
+        share = f"{label} − {STRAIGHTFORWARD:.0%} of training"
+        comparisons += [paired(label, easy), paired(share, easy - STRAIGHTFORWARD * train)]
+        shown.append(f"{label} {_shown(easy)}, training {_shown(train)}")
+    return _Question(
         "Appendix D.1",
         "generalisation to the easy tasks, close to M, should be fairly straightforward",
         f"{'; '.join(shown)} (asked: above random, and {STRAIGHTFORWARD:.0%} of the score on the training tasks)",
-        _all_of(verdicts),
+        tuple(comparisons),
     )
 
 
-def _architecture_claims(final: pd.DataFrame) -> list[Claim]:
+def _architecture_claims(final: pd.DataFrame) -> list[_Question]:
     uvfa, off_policy = UVFAS
     return [
-        Claim(
+        _Question(
             "Section 4.3",
             f"USFAs perform considerably better than the unstructured UVFAs, {_candidates(key)}",
             f"hard tasks: USFA {_score(final, key)}; UVFA {_score(final, uvfa)}, "
             f"off-policy {_score(final, off_policy)} (asked: better than both)",
-            _all_of(_below(_normalised(final, other), _normalised(final, key)) for other in UVFAS),
+            tuple(
+                unpaired(f"USFA − {method(*other).label}", _normalised(final, key), _normalised(final, other))
+                for other in UVFAS
+            ),
         )
         for key in USFA
     ]
@@ -101,21 +132,21 @@ def _candidates(key: Key) -> str:
     return method(*key).label.rpartition(", ")[2]
 
 
-def _better(final: pd.DataFrame, source: str, statement: str, names: Sequence[str], better: Key, worse: Key) -> Claim:
-    """The claim that one method is better than another on the hard tasks."""
-    measured = f"hard tasks: {names[0]} {_score(final, better)}; {names[1]} {_score(final, worse)}"
-    return Claim(source, statement, measured, _below(_normalised(final, worse), _normalised(final, better)))
-
-
-def _candidate_claims(final: pd.DataFrame) -> list[Claim]:
-    statement = "there is a clear advantage in including M in C: "
+def _candidate_claims(final: pd.DataFrame) -> list[_Question]:
+    """Both sets are evaluated with the same networks, so differences are within runs."""
+    names = {key: _candidates(key) for key in USFA}
     return [
-        _better(final, "Section 4.3", statement + _candidates(key), (_candidates(key), _candidates(OWN)), key, OWN)
+        _Question(
+            "Section 4.3",
+            f"there is a clear advantage in including M in C: {names[key]}",
+            f"hard tasks: {names[key]} {_score(final, key)}; {names[OWN]} {_score(final, OWN)}",
+            (paired(f"{names[key]} − {names[OWN]}", _normalised(final, key) - _normalised(final, OWN)),),
+        )
         for key in (TRAIN, BOTH)
     ]
 
 
-def _combination_claims(final: pd.DataFrame) -> list[Claim]:
+def _combination_claims(final: pd.DataFrame) -> list[_Question]:
     rest = {True: final[final.negative], False: final[~final.negative]}
     changes = {sign: _normalised(tasks, BOTH) - _normalised(tasks, TRAIN) for sign, tasks in rest.items()}
     return [
@@ -124,12 +155,15 @@ def _combination_claims(final: pd.DataFrame) -> list[Claim]:
             "worse",
             _differences(final, TRAIN, BOTH),
         ),
-        Claim(
+        _Question(
             "Section 4.3",
             "… especially on tasks with negative rewards (hard tasks)",
             f"C = M ∪ {{w′}} minus C = M: {_shown(changes[True])} on tasks with negative rewards, "
             f"{_shown(changes[False])} on the others (asked: below 0, and below the others)",
-            _all_of([_above(-changes[True]), _below(changes[True], changes[False])]),
+            (
+                paired("C = M − M ∪ {w′}, negative rewards", -changes[True]),
+                paired("and more than on the others", changes[False] - changes[True]),
+            ),
         ),
         _sometimes(
             "combining both (C = M ∪ {w′}) can boost the performance of a model with only one of them (C = {w′})",
@@ -139,97 +173,97 @@ def _combination_claims(final: pd.DataFrame) -> list[Claim]:
     ]
 
 
-def _differences(final: pd.DataFrame, first: Key, second: Key) -> dict[str, pd.Series]:
+def _differences(final: pd.DataFrame, first: Key, second: Key) -> list[Comparison]:
     """For each task, the return of the first minus that of the second, paired by run."""
     tables = [rows_of(final, key).pivot(index="seed", columns="task", values="score") for key in (first, second)]
     difference = (tables[0] - tables[1]).dropna(axis=1, how="all").dropna()
-    return {task: difference[task] for task in difference}
+    return [paired(str(task), difference[task]) for task in difference]
 
 
-def _sometimes(statement: str, word: str, differences: Mapping[str, pd.Series]) -> Claim:
-    """A sign test per task: the claim holds if more tasks than expected by chance have a difference above 0."""
-    runs = min((len(runs) for runs in differences.values()), default=0)
-    if runs < 2:
-        return Claim("Section 4.3", statement, "fewer than two runs with both", "not decided")
-    needed = next((count for count in range(runs) if _tail(count, runs, 0.5) < CHANCE), runs)
-    chance = _tail(needed, runs, 0.5)
-    up = sorted(task for task, difference in differences.items() if (difference > 0).sum() >= needed)
-    down = sorted(task for task, difference in differences.items() if (difference < 0).sum() >= needed)
-    opposite, total = "better" if word == "worse" else "worse", len(differences)
-    measured = (
-        f"{word} on {len(up)} of {total} test tasks{_listed(up)}, {opposite} on {len(down)}{_listed(down)}, each in "
-        f"{needed} of {runs} runs or more; by chance about {chance * total:.1f} each (return, run by run)"
+def _sometimes(statement: str, word: str, differences: Sequence[Comparison]) -> _Question:
+    """The claim that there are tasks with a difference above 0: the clearest one, corrected for the number of tasks."""
+    opposite = "better" if word == "worse" else "worse"
+    cases = tuple(strongest(name, differences, sign) for name, sign in ((word, 1), (opposite, -1)))
+    corrected = holm([one.p for one in differences])
+    verdicts = {one.about: verdict_of(one, p) for one, p in zip(differences, corrected, strict=True)}
+    up, down = (
+        sorted(task for task, found in verdicts.items() if found == asked) for asked in ("holds", "does not hold")
     )
-    decided: Verdict = "not decided"
-    if _tail(len(up), total, chance) < CHANCE:
-        decided = "holds"
-    elif not up and _tail(len(down), total, chance) < CHANCE:
-        decided = "does not hold"
-    return Claim("Section 4.3", statement, measured, decided)
+    measured = (
+        f"{word} on {len(up)} of {len(differences)} test tasks{_listed(up)}, {opposite} on {len(down)}{_listed(down)} "
+        "(return, differences within runs, corrected for the number of tasks)"
+        if differences
+        else "no run with both"
+    )
+    return _Question("Section 4.3", statement, measured, cases, sometimes=True)
 
 
 def _listed(tasks: Sequence[str]) -> str:
     return f" ({'; '.join(tasks)})" if tasks else ""
 
 
-def _tail(count: int, total: int, chance: float) -> float:
-    """The binomial probability of `count` or more successes in `total` trials."""
-    return sum(math.comb(total, k) * chance**k * (1 - chance) ** (total - k) for k in range(count, total + 1))
-
-
-def _coverage_claims(final: pd.DataFrame) -> list[Claim]:
-    statement = "with σ = 0.5 the generalisation of the structured UVFA (C = {w′}) improves considerably"
-    broad, gpi = (_normalised(final, key) for key in BROAD[:2])
+def _coverage_claims(final: pd.DataFrame) -> list[_Question]:
+    broad, gpi, own = (_normalised(final, key) for key in (*BROAD[:2], OWN))
     return [
-        _better(final, "Section 4.3", statement, ("σ = 0.5", "σ = 0.1"), BROAD[0], OWN),
-        Claim(
+        _Question(
+            "Section 4.3",
+            "with σ = 0.5 the generalisation of the structured UVFA (C = {w′}) improves considerably",
+            f"hard tasks: σ = 0.5 {_shown(broad)}; σ = 0.1 {_shown(own)}",
+            (unpaired("σ = 0.5 − σ = 0.1", broad, own),),
+        ),
+        _Question(
             "Section 4.3",
             "… almost matching that of GPI",
             f"hard tasks, σ = 0.5: C = {{w′}} {_shown(broad)}; C = M {_shown(gpi)}; with σ = 0.1, C = M "
             f"{_score(final, TRAIN)} (asked: above random, and {ALMOST:.0%} of C = M at σ = 0.5)",
-            _all_of([_above(broad), _above((broad - ALMOST * gpi).dropna())]),
+            (paired("C = {w′}", broad), paired(f"C = {{w′}} − {ALMOST:.0%} of C = M", broad - ALMOST * gpi)),
         ),
     ]
 
 
-def _reliability_claim(final: pd.DataFrame, single: pd.DataFrame) -> Claim:
-    """Reliable means not below the best single policy of M, which needs no new behaviour."""
-    difference = _paired(final, single, TRAIN)
-    tasks = [_paired(final[final.task == task], single[single.task == task], TRAIN) for task in final.task.unique()]
-    below = sum(_above(-runs) == "holds" for runs in tasks)
+def _reliability_claim(final: pd.DataFrame, single: pd.DataFrame) -> _Question:
+    """Reliable means better than the best single policy of M, which needs no new behaviour."""
+    difference = _difference(final, single, TRAIN)
+    tasks = [_difference(final[final.task == task], single[single.task == task], TRAIN) for task in final.task.unique()]
+    below = sum(_is_above(-runs) for runs in tasks)
     beside = f"best single policy of M {_score(single, TRAIN)}, difference {_shown(difference)}, "
     beside += f"below it on {below} of {len(tasks)} tasks" if len(difference) > 1 else "too few runs to compare"
-    return Claim(
+    return _Question(
         "Section 4.3",
         "with limited coverage of the policy space (σ = 0.1), GPI over M provides a reliable generalisation",
-        f"hard tasks: C = M {_score(final, TRAIN)}; {beside} (asked: not below it)",
-        _above(difference),
+        f"hard tasks: C = M {_score(final, TRAIN)}; {beside} (asked: above it)",
+        (paired("C = M − best single policy", difference),),
     )
 
 
-def _paired(final: pd.DataFrame, other: pd.DataFrame, key: Key) -> pd.Series:
+def _difference(final: pd.DataFrame, other: pd.DataFrame, key: Key) -> pd.Series:
     """The difference of two normalised scores, paired by run."""
     return (_normalised(final, key) - _normalised(other, key)).dropna()
 
 
-def _regimes_claim(final: pd.DataFrame) -> Claim:
-    shown, verdicts = [], []
+def _regimes_claim(final: pd.DataFrame) -> _Question:
+    shown, comparisons = [], []
     for label, key in (("σ = 0.1", TRAIN), ("σ = 0.5", BROAD[1])):
         train, hard = (_normalised(_on(final, name), key) for name in ("room-train", "room-hard"))
         shown.append(f"{label}: training tasks {_shown(train)}, hard tasks {_shown(hard)}")
-        verdicts += [_above(train), _above(hard)]
-    return Claim(
+        comparisons += [paired(f"{label}, training", train), paired(f"{label}, hard", hard)]
+    return _Question(
         "Appendix C.2",
         "the algorithm can successfully learn and operate in both regimes, σ = 0.1 and σ = 0.5",
         f"C = M, {'; '.join(shown)} (asked: all above random)",
-        _all_of(verdicts),
+        tuple(comparisons),
     )
 
 
-def _training_set_claims(final: pd.DataFrame) -> list[Claim]:
+def _training_set_claims(final: pd.DataFrame) -> list[_Question]:
     statement = "trained on eight tasks, also with negative rewards, USFA generalises better, "
     return [
-        _better(final, "Appendix D.3", statement + _candidates(large), ("eight", "four"), large, small)
+        _Question(
+            "Appendix D.3",
+            statement + _candidates(large),
+            f"hard tasks: eight {_score(final, large)}; four {_score(final, small)}",
+            (unpaired("eight − four", _normalised(final, large), _normalised(final, small)),),
+        )
         for small, large in zip(USFA, LARGE, strict=True)
     ]
 
@@ -293,13 +327,10 @@ def _score(final: pd.DataFrame, key: Key) -> str:
     return _shown(_normalised(final, key))
 
 
-def _above(runs: pd.Series) -> Verdict:
-    """Whether the mean is above 0."""
-    return verdict((0.0, 0.0), _interval(runs))
-
-
-def _below(lower: pd.Series, upper: pd.Series) -> Verdict:
-    return verdict(_interval(lower), _interval(upper))
+def _is_above(runs: pd.Series) -> bool:
+    """Whether the mean is above 0, by a test of its own."""
+    test = paired("", runs)
+    return verdict_of(test, test.p) == "holds"
 
 
 def _all_of(verdicts: Iterable[Verdict]) -> Verdict:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from usfa.decisions import DEFAULT_RULE
 from usfa.evaluation import summarise
 from usfa.figures.room import AGENTS, BASELINES, BROAD, LARGE, SETS, USFA
 from usfa.figures.style import UVFAS, last_snapshot, method, rows_of
@@ -26,6 +27,14 @@ __all__ = [
 ]
 
 ROWS = (*USFA, *BROAD, *LARGE, *BASELINES)
+COLUMNS = {
+    ("room-train", "all"): SETS["room-train"],
+    ("room-easy", "all"): SETS["room-easy"],
+    ("room-hard", "without dislikes"): "hard, without dislikes",
+    ("room-hard", "with dislikes"): "hard, with dislikes",
+    ("room-hard", "all"): SETS["room-hard"],
+}
+"""Titles of :func:`final_table`, by task set and part of it. Tasks with dislikes have negative entries."""
 ROOM_TITLE = "The room: normalised score (0 random, 1 oracle), 95 % interval"
 """Title of :func:`final_table` on the terminal."""
 
@@ -36,6 +45,8 @@ ROOM_TITLE = "The room: normalised score (0 random, 1 oracle), 95 % interval"
 def summary_of(scores: pd.DataFrame, yardstick: pd.DataFrame) -> pd.DataFrame:
     """Summarise scores over runs, for each task and for each whole set (task "all"), as returns and normalised.
 
+    The hard tasks with dislikes, and those without, are summarised as well.
+
     The normalised score of a set is Σ(score − random) / Σ(oracle − random) over its tasks, so that a task with little
     to gain cannot dominate the others; the return of a set is the mean over its tasks.
 
@@ -45,7 +56,10 @@ def summary_of(scores: pd.DataFrame, yardstick: pd.DataFrame) -> pd.DataFrame:
     """
     groups = ["agent", "candidates", "rule", "task_set", "task", "snapshot"]
     each = gains(scores, yardstick)
-    table = pd.concat([each.rename(columns={"score": "return"}), _whole_sets(each)], ignore_index=True)
+    hard, disliking = each.task_set == "room-hard", each.task.str.contains("-", regex=False)
+    parts = {"all": each, "with dislikes": each[hard & disliking], "without dislikes": each[hard & ~disliking]}
+    wholes = [_as_a_whole(part, name) for name, part in parts.items() if len(part)]
+    table = pd.concat([each.rename(columns={"score": "return"}), *wholes], ignore_index=True)
     measures = [summarise(table, groups, name).assign(measure=name) for name in ("normalised", "return")]
     frames = scores.groupby(["agent", "candidates", "snapshot"], as_index=False).frames.mean()
     summary = pd.concat(measures, ignore_index=True).merge(frames, on=["agent", "candidates", "snapshot"])
@@ -53,17 +67,19 @@ def summary_of(scores: pd.DataFrame, yardstick: pd.DataFrame) -> pd.DataFrame:
     return summary[[*first, *(name for name in summary if name not in first)]]
 
 
-def _whole_sets(scores: pd.DataFrame) -> pd.DataFrame:
+def _as_a_whole(scores: pd.DataFrame, name: str) -> pd.DataFrame:
     groups = scores.groupby(["agent", "candidates", "rule", "task_set", "snapshot", "seed"], sort=False)
     sums = groups[["gained", "possible"]].sum()
     whole = pd.DataFrame({"return": groups.score.mean(), "normalised": sums.gained / sums.possible})
-    return whole.reset_index().assign(task="all")
+    return whole.reset_index().assign(task=name)
 
 
 def final_table(summary: pd.DataFrame, measure: str = "normalised") -> pd.DataFrame:
     """Scores of each method and rule (rows) on each set (columns) at the last snapshot, with 95 % intervals."""
-    mine = last_snapshot(summary[(summary.measure == measure) & (summary.task == "all")])
-    return _table_of(mine, "task_set", SETS, 2 if measure == "normalised" else 1)
+    mine = last_snapshot(summary[summary.measure == measure])
+    title = [COLUMNS.get(key) for key in zip(mine.task_set, mine.task, strict=True)]
+    mine = mine.assign(title=title).dropna(subset="title")
+    return _table_of(mine, "title", {title: title for title in COLUMNS.values()}, 2 if measure == "normalised" else 1)
 
 
 def has_rows_for(scores: pd.DataFrame) -> bool:
@@ -150,7 +166,7 @@ def room_report(
 
 Zero-shot scores of frozen agents after {summary.frames.max() / 1e6:.3g} million frames of training: undiscounted return
 of one-minute episodes. Rules: gpi is Eq. 3, the paper's; cautious is our default; single is the best policy of C for
-each task in hindsight, followed alone. Figures and claims are by Eq. 3.
+each task in hindsight, followed alone. Figures are by Eq. 3. Hard tasks with dislikes have negative entries.
 
 {settings if isinstance(settings, str) else "; ".join(f"{name}: {value}" for name, value in settings.items()) + "."}
 
@@ -170,11 +186,15 @@ The same as mean returns:
 
 ## The paper's claims
 
-{_RULES}
+{_TESTS}
+
+By Eq. 3, the paper's rule:
 
 {claims_section(room_claims(scores, yardstick))}
 
 {aside(scores, yardstick)}
+
+{_by_our_rule(scores, yardstick)}
 
 ## Learning
 
@@ -205,12 +225,20 @@ Bands are ±1 std over runs; the bars on the right of each panel are the 95 % in
 """
 
 
-_RULES = """All numbers are normalised scores of several tasks as a whole. A comparison holds, or does not, where the
-95 % intervals over runs do not overlap; otherwise, and where there is only one run or none, it is not decided. "Almost"
-and "straightforward" ask for a share of another score of the same run; the interval of the difference is compared with
-0. Where the paper says "sometimes" or "can", each task has a sign test over runs (5 %; with few runs, all have to
-agree). The claim holds if more tasks pass than chance would give (5 %, tasks taken as independent), and does not hold
-if none passes while more tasks than chance would give pass the opposite test."""
+_TESTS = """All numbers are normalised scores of several tasks as a whole, one number per run. Differences within a run
+(two candidate sets of the same networks, or a share of another score) have a paired t-test, differences between methods
+Welch's. All tests of a table are one family: p-values are corrected by Holm's method, and a comparison is decided if
+the corrected p-value is below 0.05; otherwise, and where there are fewer than two runs, it is not decided. A claim
+about several comparisons needs all of them. Where the paper says "sometimes" or "can", the claim is about the task with
+the clearest difference, whose p-value is first multiplied by the number of tasks; it does not hold if the clearest
+opposite difference is decided and no task has p < 0.05 for it. Intervals of differences are 95 % t-intervals, not
+corrected."""
+
+
+def _by_our_rule(scores: pd.DataFrame, yardstick: pd.DataFrame) -> str:
+    if DEFAULT_RULE not in set(scores.rule):
+        return ""
+    return f"By the {DEFAULT_RULE} rule, our default:\n\n{claims_section(room_claims(scores, yardstick, DEFAULT_RULE))}"
 
 
 def _caveat(runs: pd.Series) -> str:
