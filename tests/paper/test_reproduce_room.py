@@ -1,18 +1,24 @@
 """The plan of the room end to end: two variants that learn next to nothing, in processes of their own."""
 
 import multiprocessing
+import shutil
 import signal
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 
+import pandas as pd
 import pytest
+import torch
 
+import usfa
+from usfa.agents import read_agent
 from usfa.errors import InputError, Interrupted
 from usfa.evaluation import read_scores
 from usfa.networks import NetworkConfig
 from usfa.paper.experiment import Job, RunsFailed, run_jobs
-from usfa.paper.room import RoomExperiment, reproduce_room
+from usfa.paper.room import RoomExperiment, report_agents, reproduce_room
 from usfa.runs import RunDirectory, preset
 
 NETWORK = NetworkConfig(((4, 8, 8),), memory=4, trunk=(8,), embedding=(8,), head=(8,))
@@ -56,6 +62,30 @@ def test_everything_is_trained_once_and_reported(tiny, tmp_path):
     trained = files(run.path / "runs")
     reproduce_room(EXPERIMENT, tmp_path / "room", "resume")
     assert files(run.path / "runs") == trained
+    again = reported_again(run.path / "agents", tmp_path / "again")
+    assert again == reported_again(run.path / "agents", tmp_path / "again", "resume")
+    last = scores[scores.snapshot == 512].reset_index(drop=True)
+    pd.testing.assert_frame_equal(read_scores(tmp_path / "again" / "scores.csv"), last, check_exact=True)
+    for agent in (run.path / "agents").iterdir():
+        assert {x.dtype for x in read_agent(agent)[1].values()} == {torch.float16}
+
+
+def reported_again(agents, path, existing="refuse"):
+    """The report about trained agents has the same claims, and only the figures that need no curves."""
+    run = report_agents(agents, path, existing, at_once=1)
+    report = (run.path / "report.md").read_text("utf-8")
+    assert [file.name for file in run.figures.glob("*.png")] == ["overview.png"]
+    assert report.count("](figures/") == 1
+    return report
+
+
+def test_agents_of_another_environment_are_refused(tmp_path):
+    shutil.copytree(Path(usfa.__file__).parent / "shipped" / "trip", tmp_path / "agents" / "trip")
+    with pytest.raises(InputError, match=r"trip is for 'trip'; expected the room\.$"):
+        report_agents(tmp_path / "agents", tmp_path / "out")
+    with pytest.raises(InputError, match=r"^The directory .* has no agents; expected directories such as"):
+        report_agents(tmp_path / "nowhere", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_run_that_fails_does_not_take_the_others_along(monkeypatch, tmp_path):

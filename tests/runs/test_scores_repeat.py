@@ -23,6 +23,7 @@ def played_run(tmp_path_factory):
         config,
         environment="fake_environments:SavableWalk",
         seeds=(3, 1),
+        saved_weights="fp16",
         learner=replace(config.learner, budget=12, replay_ratio=2, replay_capacity=8),
         evaluation=replace(
             config.evaluation,

@@ -63,6 +63,8 @@ class AgentFile:
     """Command that repeats the training, for the model card."""
     frames: int = 0
     """Environment steps of training, the mean over seeds."""
+    episodes: int = 0
+    """Finished episodes of training, the mean over seeds."""
     scores: Mapping[str, float] = field(default_factory=dict)
     """Mean scores after training, for the model card."""
     phi: str = "reward"

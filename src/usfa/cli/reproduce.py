@@ -15,7 +15,7 @@ from usfa.cli.terminal import Output, parse, print_lines, print_next, progress_c
 from usfa.errors import unknown_name
 from usfa.paper import room_report, trip_report
 from usfa.paper.one_state import OneStateExperiment, reproduce_one_state
-from usfa.paper.room import RoomExperiment, reproduce_room
+from usfa.paper.room import RoomExperiment, report_agents, reproduce_room
 from usfa.paper.trip import TripExperiment, reproduce_trip
 
 __all__ = ["ReproduceOneState", "ReproduceRoom", "ReproduceTrip", "run"]
@@ -73,18 +73,25 @@ class ReproduceRoom:
       usfa reproduce room
       usfa reproduce room --resume
       usfa reproduce room --variants usfa uvfa --seeds 0 --frames 1000000 --out runs/quick
+      usfa reproduce room --agents docs/results/room-agents/agents --out runs/published
     """
 
     experiment: Annotated[RoomExperiment, tyro.conf.arg(name="")] = field(default_factory=RoomExperiment)
     output: Annotated[Output, tyro.conf.arg(name="")] = field(default_factory=Output)
     at_once: int | None = None
     """Number of runs to train in parallel; by default one per core."""
+    agents: Path | None = None
+    """Score the trained agents in this directory instead of training; tables, claims and figures follow from them."""
 
     def run(self, path: Path) -> tuple[Table | None, str]:
         """Reproduce the experiment; return a table to print and the next command."""
-        reproduce_room(self.experiment, path, self.output.existing, progress_console(), self.at_once)
+        if self.agents is not None:
+            report_agents(self.agents, path, self.output.existing, progress_console(), self.at_once)
+            first = next(self.agents.glob("*/config.json")).parent
+        else:
+            reproduce_room(self.experiment, path, self.output.existing, progress_console(), self.at_once)
+            first = self.experiment.jobs(path)[0].path
         final = room_report.final_table(pd.read_csv(path / "summary.csv"))
-        first = self.experiment.jobs(path)[0].path
         return table_of(final, room_report.ROOM_TITLE), f"watch room --agent {first} --task 1,1,-1,0"
 
 

@@ -1,30 +1,41 @@
-"""Sections 4.2 and 4.3, Appendices C and D: zero-shot generalisation in the room."""
+"""Sections 4.2 and 4.3, Appendices C and D: zero-shot generalisation in the room.
+
+The results are written from runs that are trained here, or from agents that are already trained.
+"""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
-from collections.abc import Iterable
+import shutil
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 import pandas as pd
+import torch
 from rich.console import Console
 
+from usfa.agents import load_agent
 from usfa.decisions import PAPER_RULE
 from usfa.environments.room.yardstick import read_yardstick
 from usfa.errors import InputError, unknown_name
-from usfa.evaluation import read_scores
-from usfa.figures.room import all_figures
+from usfa.evaluation import read_scores, write_table
+from usfa.figures.room import all_figures, overview
+from usfa.files import read_json
 from usfa.learning import Precision
 from usfa.paper.experiment import Job, RunsFailed, run_jobs, write_results
 from usfa.paper.room_report import room_report, settings_of, summary_of
 from usfa.progress import progress_bar
+from usfa.records import from_json
 from usfa.runs.config import TrainConfig
 from usfa.runs.directory import OnExisting, RunDirectory
-from usfa.runs.presets import ROOM_VARIANTS, preset
+from usfa.runs.presets import ROOM_VARIANTS, agent_name, preset
+from usfa.runs.scoring import score_agent
 
-__all__ = ["RoomExperiment", "reproduce_room"]
+__all__ = ["RoomExperiment", "report_agents", "reproduce_room"]
 
 
 @dataclass(frozen=True)
@@ -62,6 +73,7 @@ class RoomExperiment:
             base,
             seeds=(seed,),
             precision=self.precision,
+            saved_weights="fp16",  # the agents of all runs are published
             learner=replace(base.learner, budget=base.learner.budget if self.frames is None else self.frames),
             evaluation=replace(base.evaluation, snapshots=self.snapshots),
         )
@@ -86,7 +98,7 @@ def reproduce_room(
 
     Args:
         experiment: the settings.
-        path: the directory; `runs/` in it holds a run directory for each variant and seed.
+        path: the directory; `runs/` in it holds a run directory for each variant and seed, `agents/` their agents.
         existing: what to do if it already holds an experiment.
         console: where to show progress.
         at_once: number of runs to train in parallel; by default one per core.
@@ -110,18 +122,31 @@ def _write_results(experiment: RoomExperiment, run: RunDirectory, jobs: list[Job
     finished = [job for job in jobs if job.finished]
     if not finished:
         return
+    for job in finished:
+        shutil.copytree(RunDirectory(job.path).agent, run.path / "agents" / job.path.name, dirs_exist_ok=True)
+    scores = pd.concat([read_scores(RunDirectory(job.path).scores) for job in finished], ignore_index=True)
+    training = pd.concat([_behaviour(job) for job in finished], ignore_index=True)
+    configs = {name: experiment.config(name, experiment.seeds[0]) for name in experiment.variants}
+    _report(run, scores, training, configs, console)
+
+
+def _report(
+    run: RunDirectory,
+    scores: pd.DataFrame,
+    training: pd.DataFrame,
+    configs: Mapping[str, TrainConfig],
+    console: Console | None,
+) -> None:
+    """Write tables, figures and the report; curves only if there are scores of several snapshots."""
     with progress_bar("figures and report", 1, "steps", console) as bar:
         yardstick = read_yardstick()
-        scores = pd.concat([read_scores(RunDirectory(job.path).scores) for job in finished], ignore_index=True)
-        training = pd.concat([_behaviour(job) for job in finished], ignore_index=True)
         summary = summary_of(scores, yardstick)
-        settings = settings_of({name: experiment.config(name, experiment.seeds[0]) for name in experiment.variants})
-        write_results(
-            run,
-            {"scores": scores, "training": training, "summary": summary},
-            all_figures(training, summary[summary.rule == PAPER_RULE], yardstick),
-            room_report(scores, training, summary, yardstick, settings),
-        )
+        by_paper = summary[summary.rule == PAPER_RULE]
+        curves = scores.snapshot.nunique() > 1
+        figures = all_figures(training, by_paper, yardstick) if curves else {"overview": overview(by_paper)}
+        tables = {"scores": scores, "summary": summary} | ({"training": training} if curves else {})
+        report = room_report(scores, training, summary, yardstick, settings_of(configs))
+        write_results(run, tables, figures, report)
         bar.update(1)
 
 
@@ -133,3 +158,78 @@ def _behaviour(job: Job) -> pd.DataFrame:
         for task, score in (line["returns"] or {}).items()
     )
     return pd.DataFrame(rows, columns=["agent", "seed", "task", "frames", "score"])
+
+
+# --- from trained agents ---
+
+
+def report_agents(
+    agents: Path,
+    path: Path,
+    existing: OnExisting = "refuse",
+    console: Console | None = None,
+    at_once: int | None = None,
+) -> RunDirectory:
+    """Score trained agents as their training did, draw the figures of the final scores and write the report.
+
+    Args:
+        agents: a directory with an agent directory for each variant and seed, such as `agents/` of an experiment.
+        path: the directory to write to; with "resume", agents that are already scored are not scored again.
+        existing: what to do if it already holds an experiment.
+        console: where to show progress.
+        at_once: number of agents to score in parallel; by default one per core.
+    """
+    found = _agents_in(agents)
+    checksums = {directory.name: read_json(directory / "config.json")["weights_sha256"] for directory in found}
+    with RunDirectory.opened(path, AgentScores(checksums), existing) as run:
+        tables = _score_in_parallel(found, run.path / "agent-scores", at_once or os.cpu_count() or 1, console)
+        names = {str(table.agent.iloc[0]): config for table, config in zip(tables, found.values(), strict=True)}
+        nothing = pd.DataFrame(columns=["agent", "seed", "task", "frames", "score"])
+        _report(run, pd.concat(tables, ignore_index=True), nothing, names, console)
+    return run
+
+
+@dataclass(frozen=True)
+class AgentScores:
+    """The configuration of a report about trained agents."""
+
+    weights: Mapping[str, str]
+    """Checksums of the weights, by the name of the agent's directory."""
+
+
+def _agents_in(directory: Path) -> dict[Path, TrainConfig]:
+    """Agent directories with the configurations of their training; raise InputError if there are none."""
+    found = {}
+    for path in sorted(directory.glob("*/config.json")):
+        agent = load_agent(path.parent)
+        if agent.file.environment != "room":
+            raise InputError(f"The agent in {path.parent} is for {agent.file.environment!r}; expected the room.")
+        found[path.parent] = from_json(TrainConfig, dict(agent.file.training), f"File {path}")
+    if not found:
+        raise InputError(f"The directory {directory} has no agents; expected directories such as usfa-seed-0.")
+    return found
+
+
+def _score_in_parallel(
+    agents: Mapping[Path, TrainConfig], path: Path, at_once: int, console: Console | None
+) -> list[pd.DataFrame]:
+    """Scores of every agent, from processes of their own; finished tables are kept in `path`."""
+    path.mkdir(exist_ok=True)
+    tables = {directory: path / f"{directory.name}.csv" for directory in agents}
+    missing = [directory for directory in agents if not tables[directory].exists()]
+    done = len(agents) - len(missing)
+    with (
+        progress_bar(f"scoring {len(agents)} agents", len(agents), "agents", console) as bar,
+        ProcessPoolExecutor(at_once, multiprocessing.get_context("spawn")) as pool,
+    ):
+        bar.update(done)
+        running = [pool.submit(_score, directory, agents[directory], tables[directory]) for directory in missing]
+        for count, future in enumerate(as_completed(running), done + 1):
+            future.result()
+            bar.update(count)
+    return [read_scores(table) for table in tables.values()]
+
+
+def _score(directory: Path, config: TrainConfig, table: Path) -> None:
+    torch.set_num_threads(1)  # one process per core
+    write_table(table, score_agent(load_agent(directory), config, agent_name(config)))

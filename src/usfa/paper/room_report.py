@@ -196,7 +196,29 @@ By Eq. 3, the paper's rule:
 
 {_by_our_rule(scores, yardstick)}
 
-## Learning
+{_curves(training) if scores.snapshot.nunique() > 1 else _NO_CURVES}
+
+## Every task
+
+{_tasks_sections(summary, yardstick)}
+"""
+
+
+_TESTS = """All numbers are normalised scores of several tasks as a whole, one number per run. Differences within a run
+(two candidate sets of the same networks, or a share of another score) have a paired t-test, differences between methods
+Welch's. All tests of a table are one family: p-values are corrected by Holm's method, and a comparison is decided if
+the corrected p-value is below 0.05; otherwise, and where there are fewer than two runs, it is not decided. A claim
+about several comparisons needs all of them. Where the paper says "sometimes" or "can", the claim is about the task with
+the clearest difference, whose p-value is first multiplied by the number of tasks; it does not hold if the clearest
+opposite difference is decided and no task has p < 0.05 for it. Intervals of differences are 95 % t-intervals, not
+corrected."""
+
+
+_NO_CURVES = "Learning curves need the snapshots of training; these are scores of trained agents."
+
+
+def _curves(training: pd.DataFrame) -> str:
+    return f"""## Learning
 
 ε-greedy returns on the canonical tasks in the last tenth of training, from the worst to the best run:
 
@@ -217,22 +239,7 @@ Bands are ±1 std over runs; the bars on the right of each panel are the 95 % in
 
 ## Eight training tasks
 
-![Four and eight training tasks](figures/training_set.png)
-
-## Every task
-
-{_tasks_sections(summary, yardstick)}
-"""
-
-
-_TESTS = """All numbers are normalised scores of several tasks as a whole, one number per run. Differences within a run
-(two candidate sets of the same networks, or a share of another score) have a paired t-test, differences between methods
-Welch's. All tests of a table are one family: p-values are corrected by Holm's method, and a comparison is decided if
-the corrected p-value is below 0.05; otherwise, and where there are fewer than two runs, it is not decided. A claim
-about several comparisons needs all of them. Where the paper says "sometimes" or "can", the claim is about the task with
-the clearest difference, whose p-value is first multiplied by the number of tasks; it does not hold if the clearest
-opposite difference is decided and no task has p < 0.05 for it. Intervals of differences are 95 % t-intervals, not
-corrected."""
+![Four and eight training tasks](figures/training_set.png)"""
 
 
 def _by_our_rule(scores: pd.DataFrame, yardstick: pd.DataFrame) -> str:

@@ -12,13 +12,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from usfa.errors import Interrupted
+from usfa.errors import InputError, Interrupted
 from usfa.learning import Learner, Update
 from usfa.networks import Parameters
 from usfa.runs.directory import KEPT_CHECKPOINTS, RunDirectory
 from usfa.tasks import format_task
 
-__all__ = ["LOG_EVERY", "Checkpoints", "MetricsLog", "SnapshotWriter"]
+__all__ = ["LOG_EVERY", "Checkpoints", "MetricsLog", "SnapshotWriter", "in_half"]
 
 LOG_EVERY = 20
 """Rounds per line of metrics.jsonl."""
@@ -94,9 +94,11 @@ class SnapshotWriter:
     Runs count their own episodes, so they reach a milestone at different times.
     """
 
-    def __init__(self, milestones: tuple[int, ...], run: RunDirectory) -> None:
+    def __init__(self, milestones: tuple[int, ...], run: RunDirectory, last_in_half: bool = False) -> None:
+        """Args: times of the snapshots, the run directory, and whether to round the last snapshot to fp16."""
         self._run = run
         self._waiting = list(milestones)
+        self._in_half = {milestones[-1]} if last_in_half else set()
         self._open: dict[int, _OpenSnapshot] = {}
 
     def update(self, learner: Learner) -> None:
@@ -108,7 +110,8 @@ class SnapshotWriter:
             snapshot = self._open.setdefault(milestone, _OpenSnapshot.empty(learner))
             snapshot.freeze(learner, arrived)
             if snapshot.filled.all():
-                self._run.save_snapshot(milestone, snapshot.tensors, snapshot.counters())
+                tensors = in_half(snapshot.tensors) if milestone in self._in_half else snapshot.tensors
+                self._run.save_snapshot(milestone, tensors, snapshot.counters())
                 self._waiting.remove(milestone)
                 del self._open[milestone]
 
@@ -158,6 +161,18 @@ class _OpenSnapshot(NamedTuple):
 
     def counters(self) -> dict[str, Any]:
         return {"frames": self.frames.tolist(), "episodes": self.episodes.tolist()}
+
+
+def in_half(parameters: Parameters) -> Parameters:
+    """Weights rounded to fp16; raise InputError if they are too large for it."""
+    rounded = {name: x.half() if x.is_floating_point() else x for name, x in parameters.items()}
+    for name, x in rounded.items():
+        if not bool(x.isfinite().all()):
+            raise InputError(
+                f"The parameter {name} has entries up to {parameters[name].abs().max():g}, which fp16 cannot hold; "
+                "expected saved_weights fp32."
+            )
+    return rounded
 
 
 class Checkpoints:

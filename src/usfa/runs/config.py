@@ -98,6 +98,8 @@ class TrainConfig:
     """Device: cpu, cuda, or auto, which is a GPU if there is one."""
     precision: Literal["auto", "fp32", "bf16"] = "fp32"
     """Precision of convolutions and matrix products; auto measures which is faster; --resume keeps the choice."""
+    saved_weights: Literal["fp32", "fp16"] = "fp32"
+    """Precision of the weights of the finished agent; fp16 halves its file. Scores are those of the saved weights."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "agent", text_of(self.agent, "agent"))

@@ -191,6 +191,7 @@ def command_for(config: TrainConfig) -> str:
             found,
             seeds=config.seeds,
             precision=config.precision,
+            saved_weights=config.saved_weights,
             learner=replace(found.learner, budget=config.learner.budget),
             evaluation=replace(found.evaluation, snapshots=config.evaluation.snapshots),
         )
@@ -207,4 +208,5 @@ def _flags(config: TrainConfig) -> dict[str, object]:
         "--learner.budget": config.learner.budget,
         "--evaluation.snapshots": config.evaluation.snapshots,
         "--precision": config.precision,
+        "--saved-weights": config.saved_weights,
     }

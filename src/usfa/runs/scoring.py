@@ -21,7 +21,7 @@ from usfa.runs.directory import RunDirectory
 from usfa.samplers import LearnedPolicies, parse_sampler
 from usfa.tasks import parse_tasks
 
-__all__ = ["final_means", "measure_accuracy", "score_snapshots"]
+__all__ = ["final_means", "measure_accuracy", "score_agent", "score_snapshots"]
 
 
 def measure_accuracy(
@@ -65,6 +65,15 @@ def score_snapshots(
         tables += _tables_of(config, scorer, agents, name, _rules(config, agents[0].actor, last), columns)
         bar.update(count)
     return pd.concat(tables, ignore_index=True)
+
+
+def score_agent(agent: TrainedAgent, config: TrainConfig, name: str) -> pd.DataFrame:
+    """Score a saved agent as the last snapshot of its training was scored; gives the same scores."""
+    counts = {"seed": agent.seed, "snapshot": config.milestones[-1]}
+    counts |= {"frames": agent.file.frames, "episodes": agent.file.episodes}
+    columns = {key: np.array([value], np.int64) for key, value in counts.items()}
+    rules = _rules(config, agent.actor, last=True)
+    return pd.concat(_tables_of(config, Scorer(config.environments), [agent], name, rules, columns), ignore_index=True)
 
 
 def _without_errors(file: AgentFile) -> AgentFile:

@@ -82,8 +82,10 @@ def _train(
     file = _agent_file(replace(config, precision=learner.precision), agent, accuracy, cluster)
     with progress_bar(f"{name}: scoring snapshots", len(config.milestones), "snapshots", console) as bar:
         scores = score_snapshots(config, file, run, name, bar)
-    frames = round(scores[scores.snapshot == scores.snapshot.max()].frames.mean())
-    save_agent(run.agent, replace(file, frames=frames, scores=final_means(scores)), learner.best.state)
+    last = scores[scores.snapshot == scores.snapshot.max()]
+    counts = {name: round(last[name].mean()) for name in ("frames", "episodes")}
+    weights, _ = run.load_snapshot(config.milestones[-1])
+    save_agent(run.agent, replace(file, **counts, scores=final_means(scores)), weights)
     write_table(run.scores, scores)
 
 
@@ -142,7 +144,7 @@ def _learn(
 ) -> Learner:
     device = choose_device(config.device)
     learner = _learner(config, agent, run, device, cluster, console)
-    snapshots = SnapshotWriter(config.milestones, run)
+    snapshots = SnapshotWriter(config.milestones, run, config.saved_weights == "fp16")
     checkpoints = Checkpoints(run, learner, snapshots, config.checkpoint_every)
     resumed = checkpoints.resume()
     if not learner.done:
