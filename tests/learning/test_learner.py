@@ -250,7 +250,7 @@ def test_parameters_that_are_not_finite_are_not_worth_keeping(bad):
         ({"updates_per_round": 0}, "updates_per_round is 0; expected at least 1."),
         (
             {"environments": 6, "updates_per_round": 4},
-            "updates_per_round is 4; expected a divisor of 6, the number of environments.",
+            "updates_per_round is 4; expected a divisor of 6, the number of trajectories of a round, new and replayed.",
         ),
         ({"budget": -1}, "budget is -1; expected at least 1."),
         ({"lambda_": 1.5}, "lambda_ is 1.5; expected a number from 0 to 1."),

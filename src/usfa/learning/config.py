@@ -39,7 +39,7 @@ class LearnerConfig:
     trajectory_length: int = 1
     """T, the number of steps between two rounds of updates; 1 is Algorithm 1."""
     updates_per_round: int = 1
-    """Updates per round, each on a different part of the environments."""
+    """Updates per round, each on a different part of the trajectories, new and replayed."""
     lambda_: float = 0.9
     """λ of Watkins' Q(λ); no effect if T = 1."""
     gamma: float = 0.95
@@ -93,10 +93,10 @@ class LearnerConfig:
             raise InputError(f"replay_ratio is {self.replay_ratio}; expected 0 or more.")
         if self.replay_capacity < 1:
             raise InputError(f"replay_capacity is {self.replay_capacity}; expected at least 1.")
-        if self.environments % self.updates_per_round:
+        if self.trajectories_per_round % self.updates_per_round:
             raise InputError(
-                f"updates_per_round is {self.updates_per_round}; expected a divisor of {self.environments}, the "
-                "number of environments."
+                f"updates_per_round is {self.updates_per_round}; expected a divisor of {self.trajectories_per_round}, "
+                "the number of trajectories of a round, new and replayed."
             )
         if not 0 < self.learning_rate < float("inf"):
             raise InputError(f"learning_rate is {self.learning_rate}; expected a positive number.")
@@ -108,6 +108,11 @@ class LearnerConfig:
             raise InputError(f"along_z is {self.along_z}; expected 0 or more.")
         if self.clip is not None and not self.clip > 0:
             raise InputError(f"clip is {self.clip}; expected a positive number, or None.")
+
+    @property
+    def trajectories_per_round(self) -> int:
+        """Number of trajectories that a round of updates learns from, new and replayed."""
+        return self.environments * (1 + self.replay_ratio)
 
     @property
     def epsilons(self) -> NDArray[np.float64]:
