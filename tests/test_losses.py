@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from random_mdps import generators
-from usfa.losses import squared_along, squared_td, td_errors
+from usfa.losses import squared_along, squared_td, td_errors, with_action_gap
 from usfa.trajectory import Trajectory, is_seam
 
 GAMMA = 0.9
@@ -96,6 +96,40 @@ def test_gradient_flows_only_through_the_taken_action():
             expected[t, b, :, trajectory.action[t, b]] = -1
     assert is_seam(trajectory).any()
     assert torch.equal(psi.grad, expected)
+
+
+@given(generators, st.sampled_from([0.0, 0.5, 0.9]))
+def test_the_action_gap_is_subtracted(rng, share):
+    _, targets, greedy, cumulant, trajectory = random_case(rng)
+    found = with_action_gap(cumulant, targets, greedy, trajectory.action, share)
+    for t, b, n in np.ndindex(*found.shape[:-1]):
+        own, taken = (targets[t, b, n, action] for action in (greedy[t, b, n], trajectory.action[t, b]))
+        torch.testing.assert_close(found[t, b, n], cumulant[t, b, 0] - share * (own - taken))
+
+
+@pytest.mark.parametrize("share", [0.5, 0.8])
+def test_a_wider_gap_keeps_values_and_best_actions(share):
+    """In a random MDP, iterated over all states and actions: the gap grows by 1 / (1 - share)."""
+    rng = np.random.default_rng(0)
+    states, features = 5, 2
+    to = torch.from_numpy(rng.integers(states, size=(states, A)))
+    phi, z = (
+        torch.from_numpy(rng.standard_normal((states, A, features))),
+        torch.tensor([0.6, -0.3], dtype=torch.float64),
+    )
+
+    def iterated(share):
+        psi = torch.zeros(states, A, features, dtype=torch.float64)
+        for _ in range(600):
+            best = (psi @ z).argmax(-1)
+            own = psi[torch.arange(states), best]
+            psi = phi + GAMMA * own[to] - share * (own[:, None] - psi)
+        return psi, best
+
+    (psi, best), (wide, best_wide) = iterated(0.0), iterated(share)
+    assert torch.equal(best, best_wide)
+    own = psi[torch.arange(states), best][:, None]
+    torch.testing.assert_close(wide, own - (own - psi) / (1 - share))
 
 
 def test_seam_is_a_first_observation_without_termination():

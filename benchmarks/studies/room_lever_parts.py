@@ -11,8 +11,8 @@ from torch.nn.functional import linear
 
 from usfa.agents import AgentSpec, UsfaAgent
 from usfa.agents.agent import values_and_targets
-from usfa.functional import policy_actions, take_actions
-from usfa.losses import squared_td, td_errors
+from usfa.functional import policy_actions
+from usfa.losses import LossSettings, squared_td, td_errors
 from usfa.networks import Network, NetworkConfig, Sizes
 from usfa.networks.universal import UniversalNetwork
 from usfa.samplers import PolicySampler
@@ -40,30 +40,6 @@ class NearAndAllAround(PolicySampler):
         return w / np.where(length > 0, length, 1.0)
 
 
-class AdvantageLearning(UsfaAgent):
-    """Lowers ψ(s, a, z) by a share of its distance from ψ of the action of z, which widens the gap between actions."""
-
-    def __init__(self, spec: AgentSpec, network: NetworkConfig, share: float = 0.5) -> None:
-        super().__init__(spec, network)
-        self.share = share
-
-    def loss(
-        self,
-        network: Network,
-        trajectory: Trajectory,
-        z: Tensor,
-        lambda_: float,
-        target: Network | None = None,
-        along_z: float = 0.0,
-    ) -> Tensor:
-        psi, targets = values_and_targets(network, trajectory, z, target)
-        greedy = policy_actions(targets, z, trajectory.legal)
-        taken = trajectory.action[..., None].expand(*greedy[:-1].shape)
-        gap = take_actions(targets[:-1], greedy[:-1]) - take_actions(targets[:-1], taken)
-        cumulant = trajectory.phi[:, :, None] - self.share * gap
-        return squared_td(td_errors(psi, targets, greedy, cumulant, trajectory, lambda_))
-
-
 class BurnIn(UsfaAgent):
     """Learns nothing from the first steps of a trajectory, which only renew the memory."""
 
@@ -76,13 +52,12 @@ class BurnIn(UsfaAgent):
         network: Network,
         trajectory: Trajectory,
         z: Tensor,
-        lambda_: float,
+        settings: LossSettings,
         target: Network | None = None,
-        along_z: float = 0.0,
     ) -> Tensor:
         psi, targets = values_and_targets(network, trajectory, z, target)
         greedy = policy_actions(targets, z, trajectory.legal)
-        errors = td_errors(psi, targets, greedy, trajectory.phi[:, :, None], trajectory, lambda_)
+        errors = td_errors(psi, targets, greedy, trajectory.phi[:, :, None], trajectory, settings.lambda_)
         return squared_td(errors[self.steps :])
 
 
@@ -127,9 +102,8 @@ class Ensemble(UsfaAgent):
         network: Network,
         trajectory: Trajectory,
         z: Tensor,
-        lambda_: float,
+        settings: LossSettings,
         target: Network | None = None,
-        along_z: float = 0.0,
     ) -> Tensor:
         assert isinstance(network, Heads)
         psi, _ = network.of_heads(trajectory.inputs, trajectory.core_state, z)
@@ -140,7 +114,7 @@ class Ensemble(UsfaAgent):
         greedy = policy_actions(targets.mean(dim=0), z, trajectory.legal)
         phi = trajectory.phi[:, :, None]
         losses = [
-            squared_td(td_errors(own, own_targets, greedy, phi, trajectory, lambda_))
+            squared_td(td_errors(own, own_targets, greedy, phi, trajectory, settings.lambda_))
             for own, own_targets in zip(psi, targets, strict=True)
         ]
         return torch.stack(losses).sum()

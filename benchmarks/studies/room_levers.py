@@ -18,7 +18,7 @@ from typing import Any
 import pandas as pd
 from changing import changed
 from rich.console import Console
-from room_lever_parts import AdvantageLearning, BurnIn, Ensemble, Heads, NearAndAllAround
+from room_lever_parts import BurnIn, Ensemble, Heads, NearAndAllAround
 
 from usfa.environments.room.yardstick import read_yardstick
 from usfa.evaluation import read_scores, write_table
@@ -31,7 +31,8 @@ from usfa.tasks import parse_task
 LEVERS: dict[str, dict[str, Any]] = {
     "preset": {},
     "half near M, half from the sphere": {"policies": NearAndAllAround()},
-    "advantage learning, 0.5": {"agent": AdvantageLearning},
+    "advantage learning, 0.5": {"action_gap": 0.5},
+    "advantage learning, 0.8": {"action_gap": 0.8},
     "random actions repeated": {"repeat_exponent": 2.0},
     "burn-in of 8 steps": {"agent": BurnIn},
     "three heads": {"agent": Ensemble, "network.network_class": Heads},

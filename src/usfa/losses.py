@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
 from usfa.functional import lambda_return, take_actions, watkins_lambda
 from usfa.trajectory import Trajectory, is_seam
 
-__all__ = ["squared_along", "squared_td", "td_errors"]
+__all__ = ["LossSettings", "squared_along", "squared_td", "td_errors", "with_action_gap"]
+
+
+class LossSettings(NamedTuple):
+    """The settings of a loss, from `LearnerConfig`, which describes them."""
+
+    lambda_: float
+    along_z: float = 0.0
+    action_gap: float = 0.0
 
 
 def td_errors(
@@ -36,6 +46,25 @@ def td_errors(
     # Gather from all T+1 states and slice afterwards; slicing first would copy the gradient twice.
     action = torch.cat([trajectory.action, trajectory.action[-1:]])[..., None].expand(*greedy.shape)
     return (target - take_actions(psi, action)[:-1]) * ~seam[..., None, None]
+
+
+def with_action_gap(cumulant: Tensor, targets: Tensor, greedy: Tensor, action: Tensor, share: float) -> Tensor:
+    """Subtract a share of the action gap, ψ(s, π_z(s), z) - ψ(s, a, z), from the cumulant.
+
+    This is advantage learning (Bellemare et al., AAAI 2016). Values of the policy's own actions stay correct. Those of
+    others become V - (V - Q) / (1 - share): the best action is the same, and errors of the network change it less.
+
+    Args:
+        cumulant: [T, B, 1 or N, D].
+        targets: [T+1, B, N, A, D], without gradient.
+        greedy: [T+1, B, N], the action of each policy.
+        action: [T, B], the action taken.
+        share: from 0 to below 1.
+
+    Returns: [T, B, N, D].
+    """
+    taken = action[..., None].expand(*greedy[:-1].shape)
+    return cumulant - share * (take_actions(targets[:-1], greedy[:-1]) - take_actions(targets[:-1], taken))
 
 
 def _shift(x_tm1: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from usfa.decisions import CandidateSet, Cautious, Follow, Gpi
 from usfa.environments import ObservationSpec, trip_mdp
 from usfa.errors import InputError
 from usfa.functional import optimal_policy, successor_features
+from usfa.losses import LossSettings
 from usfa.networks import NetworkConfig
 from usfa.trajectory import Trajectory
 
@@ -143,7 +144,7 @@ def test_usfa_loss_is_algorithm_1_line_by_line(rng):
             error = step.phi[0, b] + step.discount[0, b] * target[best] - source[step.action[0, b]]
             total = total + 0.5 * (error @ error) * (not seam)
     for lambda_ in (0.0, 0.9):  # one step leaves λ no choice
-        torch.testing.assert_close(agent.loss(network, step, z, lambda_), total / (B * N))
+        torch.testing.assert_close(agent.loss(network, step, z, LossSettings(lambda_)), total / (B * N))
 
 
 @given(generators)
@@ -159,7 +160,7 @@ def test_uvfa_loss_is_q_learning_for_every_task(rng):
             best = target[step.legal[1, b]].max()
             error = step.phi[0, b] @ z[b, n] + step.discount[0, b] * best - source[step.action[0, b]]
             total = total + 0.5 * error**2 * (not seam)
-    torch.testing.assert_close(agent.loss(network, step, z, 0.9), total / (B * N))
+    torch.testing.assert_close(agent.loss(network, step, z, LossSettings(0.9)), total / (B * N))
 
 
 @pytest.mark.parametrize("kind", ["usfa", "uvfa"])
@@ -168,7 +169,7 @@ def test_targets_carry_no_gradient(kind):
     agent, network = agent_and_network(kind)
     step, z = one_step(rng), drawn(rng, B, N, D)
     step.observation.requires_grad_()
-    (gradient,) = torch.autograd.grad(agent.loss(network, step, z, 0.9), step.observation)
+    (gradient,) = torch.autograd.grad(agent.loss(network, step, z, LossSettings(0.9)), step.observation)
     assert gradient[0].abs().sum() > 0
     assert gradient[1].abs().sum() == 0
 
@@ -251,8 +252,8 @@ def test_own_agents_change_what_they_want_to(text, share):
     agent, network = agent_and_network(text)
     assert isinstance(agent, HalfLoss)
     step, z = one_step(rng), drawn(rng, B, N, D)
-    expected = agent_and_network("usfa")[0].loss(network, step, z, 0.9)
-    torch.testing.assert_close(agent.loss(network, step, z, 0.9), share * expected)
+    expected = agent_and_network("usfa")[0].loss(network, step, z, LossSettings(0.9))
+    torch.testing.assert_close(agent.loss(network, step, z, LossSettings(0.9)), share * expected)
 
 
 @pytest.mark.parametrize(

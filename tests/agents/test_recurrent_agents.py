@@ -8,6 +8,7 @@ import torch
 
 from usfa.agents import AGENTS, AgentFile, AgentSpec, TrainedAgent
 from usfa.environments import ObservationSpec
+from usfa.losses import LossSettings
 from usfa.networks import NetworkConfig
 from usfa.trajectory import Inputs, Trajectory, is_seam
 
@@ -120,7 +121,7 @@ def test_loss_and_its_gradient_are_the_literal_ones(kind, spec, config, seed, wi
     trajectory, z = drawn_trajectory(rng, spec), drawn(rng, B, N, D)
     assert is_seam(trajectory).any()
     assert (trajectory.discount == 0).any()
-    loss = agent.loss(network, trajectory, z, LAMBDA, target)
+    loss = agent.loss(network, trajectory, z, LossSettings(LAMBDA), target)
     expected = slow_loss(network, trajectory, z, kind, target)
     torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-5)
     names, leaves = zip(*network.named_parameters(), strict=True)
@@ -137,7 +138,7 @@ def test_gradients_reach_the_values_of_what_was_done_only(kind, spec, config):
     agent = AGENTS.make(kind, spec, config)
     trajectory, z = drawn_trajectory(rng, spec), drawn(rng, B, N, D)
     values = drawn(rng, T + 1, B, N, A, D if kind == "usfa" else 1).requires_grad_()
-    (gradient,) = torch.autograd.grad(agent.loss(lambda *_: (values, ()), trajectory, z, LAMBDA), values)
+    (gradient,) = torch.autograd.grad(agent.loss(lambda *_: (values, ()), trajectory, z, LossSettings(LAMBDA)), values)
     expected = torch.zeros(T + 1, B, N, A, dtype=torch.bool)
     for t, b in np.ndindex(T, B):
         expected[t, b, :, trajectory.action[t, b]] = not is_seam(trajectory)[t, b]

@@ -267,6 +267,7 @@ def test_parameters_that_are_not_finite_are_not_worth_keeping(bad):
             {"epsilon_max": 0.05},
             "epsilon_max is 0.05; expected at least epsilon, 0.1, which must be above 0, and at most 1.",
         ),
+        ({"action_gap": 1.0}, "action_gap is 1.0; expected a number from 0 to below 1."),
         ({"along_z": -1.0}, "along_z is -1.0; expected 0 or more."),
         ({"ema": 0.0}, "ema is 0.0; expected above 0, at most 1, and no target_every beside it."),
         (
@@ -381,7 +382,7 @@ def test_a_round_is_an_update_of_adam_on_every_part(monkeypatch, network, clip):
         for run, optimiser in enumerate(optimisers):
             losses, lengths = [], []
             for part in (slice(0, 2), slice(2, 4)):
-                loss = learner.agent.loss(runs[run], of_run(trajectory, run, part), z[run, part], config.lambda_)
+                loss = learner.agent.loss(runs[run], of_run(trajectory, run, part), z[run, part], config.loss)
                 optimiser.zero_grad()
                 loss.backward()
                 longest = float("inf") if clip is None else clip
@@ -419,7 +420,7 @@ def test_every_run_has_the_learning_rate_of_its_own_progress(monkeypatch, networ
         for run, optimiser in enumerate(optimisers):
             optimiser.param_groups[0]["lr"] = config.learning_rate * max(0, 1 - before[run] / 50)
             optimiser.zero_grad()
-            learner.agent.loss(runs[run], of_run(trajectory, run, slice(None)), z[run], config.lambda_).backward()
+            learner.agent.loss(runs[run], of_run(trajectory, run, slice(None)), z[run], config.loss).backward()
             optimiser.step()
     for name, x in learner.network.state.items():
         for run in range(3):

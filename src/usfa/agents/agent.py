@@ -11,6 +11,7 @@ from torch import Tensor
 from usfa.decisions import CandidateSet, Decision, Rule, RuleState, Situation, decided
 from usfa.environments import ObservationSpec
 from usfa.errors import InputError
+from usfa.losses import LossSettings
 from usfa.networks import Network, NetworkConfig, Parameters, Runs, Sizes, make_network
 from usfa.trajectory import CoreState, Present, Trajectory
 
@@ -143,9 +144,8 @@ class Agent(ABC):
         network: Network,
         trajectory: Trajectory,
         z: Tensor,
-        lambda_: float,
+        settings: LossSettings,
         target: Network | None = None,
-        along_z: float = 0.0,
     ) -> Tensor:
         """Temporal-difference loss of all policies z [B, N, D] on one trajectory, a scalar.
 
@@ -153,9 +153,8 @@ class Agent(ABC):
             network: the network to train.
             trajectory: T steps of B environments.
             z: [B, N, D].
-            lambda_: λ of Watkins' Q(λ).
+            settings: λ and others, see `LearnerConfig`.
             target: a target network to bootstrap from; None bootstraps from `network`.
-            along_z: weight of the additional loss along z, see `LearnerConfig.along_z`.
         """
 
     def optimizer(self, parameters: list[Tensor], learning_rate: float) -> torch.optim.Optimizer:

@@ -10,6 +10,7 @@ from usfa.decisions import CandidateSet, Situation
 from usfa.environments import ObservationSpec
 from usfa.errors import InputError
 from usfa.functional import TabularMDP, optimal_policy, successor_features
+from usfa.losses import LossSettings
 from usfa.networks import Network, NetworkConfig
 from usfa.trajectory import CoreState, Inputs, Present, Trajectory
 
@@ -63,9 +64,8 @@ class SfGpiTables(Agent):
         network: Network,
         trajectory: Trajectory,
         z: Tensor,
-        lambda_: float,
+        settings: LossSettings,
         target: Network | None = None,
-        along_z: float = 0.0,
     ) -> Tensor:
         raise NotImplementedError("exact tables are computed, not trained")
 

@@ -7,7 +7,7 @@ from torch import Tensor
 from usfa.agents.agent import Agent, values_and_targets
 from usfa.decisions import CandidateSet, Situation
 from usfa.functional import policy_actions
-from usfa.losses import squared_along, squared_td, td_errors
+from usfa.losses import LossSettings, squared_along, squared_td, td_errors, with_action_gap
 from usfa.networks import Network
 from usfa.trajectory import CoreState, Present, Trajectory
 
@@ -31,9 +31,8 @@ class UsfaAgent(Agent):
         network: Network,
         trajectory: Trajectory,
         z: Tensor,
-        lambda_: float,
+        settings: LossSettings,
         target: Network | None = None,
-        along_z: float = 0.0,
     ) -> Tensor:
         """[φ + γ ψ(s',a',z) - ψ(s,a,z)]² with a' = argmax_b ψ(s',b,z)·z: Algorithm 1, lines 9-11.
 
@@ -41,5 +40,8 @@ class UsfaAgent(Agent):
         """
         psi, targets = values_and_targets(network, trajectory, z, target)
         greedy = policy_actions(targets, z, trajectory.legal)
-        errors = td_errors(psi, targets, greedy, trajectory.phi[:, :, None], trajectory, lambda_)
-        return squared_td(errors) + (along_z * squared_along(errors, z) if along_z else 0.0)
+        phi = trajectory.phi[:, :, None]
+        if settings.action_gap:
+            phi = with_action_gap(phi, targets, greedy, trajectory.action, settings.action_gap)
+        errors = td_errors(psi, targets, greedy, phi, trajectory, settings.lambda_)
+        return squared_td(errors) + (settings.along_z * squared_along(errors, z) if settings.along_z else 0.0)

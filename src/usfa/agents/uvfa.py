@@ -8,7 +8,7 @@ from torch import Tensor
 from usfa.agents.agent import Agent, values_and_targets
 from usfa.decisions import CandidateSet, Situation
 from usfa.functional import greedy_actions
-from usfa.losses import squared_td, td_errors
+from usfa.losses import LossSettings, squared_td, td_errors, with_action_gap
 from usfa.networks import Network
 from usfa.trajectory import CoreState, Present, Trajectory
 
@@ -44,12 +44,14 @@ class UvfaAgent(Agent):
         network: Network,
         trajectory: Trajectory,
         z: Tensor,
-        lambda_: float,
+        settings: LossSettings,
         target: Network | None = None,
-        along_z: float = 0.0,
     ) -> Tensor:
         """[φ·z + γ max_b Q(s',b,z) - Q(s,a,z)]²: ordinary Q(λ) for every task z."""
         q, targets = values_and_targets(network, trajectory, z, target)
         greedy = greedy_actions(targets.squeeze(-1), trajectory.legal[:, :, None])
         reward = torch.einsum("tbd,bnd->tbn", trajectory.phi, z)
-        return squared_td(td_errors(q, targets, greedy, reward[..., None], trajectory, lambda_))
+        cumulant = reward[..., None]
+        if settings.action_gap:
+            cumulant = with_action_gap(cumulant, targets, greedy, trajectory.action, settings.action_gap)
+        return squared_td(td_errors(q, targets, greedy, cumulant, trajectory, settings.lambda_))

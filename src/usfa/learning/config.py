@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usfa.errors import InputError
+from usfa.losses import LossSettings
 from usfa.registry import text_of
 
 if TYPE_CHECKING:
@@ -66,6 +67,9 @@ class LearnerConfig:
     along_z: float = 0.0
     """Weight of an additional loss, the squared error of ψ along z. A policy's actions depend on ψ·z alone, and ψ is
     discontinuous in z where ψ·z is not. 0 is the paper's loss."""
+    action_gap: float = 0.0
+    """Share of the difference between the best action and the one taken that is subtracted from targets (advantage
+    learning): actions are told apart more clearly. 0 is the paper's loss."""
     budget: int = 1000
     """Length of training of each run, in budget_unit."""
     budget_unit: Literal["episodes", "frames"] = "episodes"
@@ -106,8 +110,15 @@ class LearnerConfig:
             raise InputError(f"ema is {self.ema}; expected above 0, at most 1, and no target_every beside it.")
         if not 0 <= self.along_z < float("inf"):
             raise InputError(f"along_z is {self.along_z}; expected 0 or more.")
+        if not 0 <= self.action_gap < 1:
+            raise InputError(f"action_gap is {self.action_gap}; expected a number from 0 to below 1.")
         if self.clip is not None and not self.clip > 0:
             raise InputError(f"clip is {self.clip}; expected a positive number, or None.")
+
+    @property
+    def loss(self) -> LossSettings:
+        """The settings of the loss."""
+        return LossSettings(self.lambda_, self.along_z, self.action_gap)
 
     @property
     def trajectories_per_round(self) -> int:

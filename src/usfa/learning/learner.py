@@ -124,9 +124,7 @@ class Learner:
 
     def _loss_of_one_run(self, network: Network, *rest: Any) -> Tensor:
         *target, trajectory, z = rest
-        return self.agent.loss(
-            network, trajectory, z, self.config.lambda_, target[0] if target else None, self.config.along_z
-        )
+        return self.agent.loss(network, trajectory, z, self.config.loss, target[0] if target else None)
 
     def _clip(self) -> Tensor:
         """Clip the gradient of every run to the maximum norm; return the norms before clipping, [R]."""
