@@ -19,6 +19,7 @@ from usfa.cli.train import Train
 from usfa.decisions import RULES
 from usfa.environments import ENVIRONMENTS
 from usfa.evaluation import evaluate
+from usfa.files import read_json, write_json
 from usfa.runs import PRESETS, SHIPPED_AGENTS, load, preset
 from usfa.tasks import SPREAD_SETS, TASK_SETS, format_task, task_set
 from usfa.version import __version__
@@ -222,6 +223,11 @@ def test_train_resume_and_again_from_its_config(desk, capsys):
 def test_a_config_of_another_name_is_the_one_that_is_read(desk, tiny_run, capsys):
     config = json.loads((tiny_run.path / "config.json").read_text())
     config["learner"]["budget"], config["evaluation"]["snapshots"] = 5, 1
+    (desk / "short.json").write_text(json.dumps(config))
+    told = refusal(capsys, desk, ["train", "short.json", "--out", "run"])
+    assert "short.json was changed" in told
+    assert "If you edited it, delete its entry 'checksum'." in told
+    del config["checksum"]
     (desk / "short.json").write_text(json.dumps(config))
     assert main(["train", "short.json", "--out", "run"]) == 0
     assert json.loads((desk / "run" / "config.json").read_text())["learner"]["budget"] == 5
@@ -474,8 +480,7 @@ def test_torn_config_of_a_run(desk, run, capsys):
 
 
 def test_run_of_another_version(desk, run, capsys):
-    config = json.loads((run / "config.json").read_text()) | {"format": 99, "version": "9.9"}
-    (run / "config.json").write_text(json.dumps(config))
+    write_json(run / "config.json", read_json(run / "config.json") | {"format": 99, "version": "9.9"})
     expected = f"has format 99 (usfa 9.9); usfa {__version__} reads format 2."
     assert expected in refusal(capsys, desk, ["evaluate", run, "--task", "1,0"])
     assert expected in refusal(capsys, desk, ["train", "trip-usfa", "--out", run, "--overwrite"])
@@ -536,8 +541,7 @@ def test_a_file_may_not_import_code(desk, run, capsys, monkeypatch):
     (desk / "payload.py").write_text("raise SystemExit('the payload ran')")
     monkeypatch.syspath_prepend(desk)
     for config in (run / "config.json", run / "agent" / "config.json"):
-        fields = json.loads(config.read_text()) | {"environment": "payload:Foo-v0"}
-        config.write_text(json.dumps(fields))
+        write_json(config, read_json(config) | {"environment": "payload:Foo-v0"})
     assert "would import and run the module 'payload'" in refusal(capsys, desk, ["evaluate", run, "--task", "1,0"])
     words = ["train", run / "config.json", "--out", "again"]
     assert "would import and run the module 'payload'" in refusal(capsys, desk, words)
@@ -545,7 +549,7 @@ def test_a_file_may_not_import_code(desk, run, capsys, monkeypatch):
 
 def test_a_file_may_not_choose_a_function(desk, run, capsys):
     for config in (run / "config.json", run / "agent" / "config.json"):
-        config.write_text(json.dumps(json.loads(config.read_text()) | {"phi": "os:system"}))
+        write_json(config, read_json(config) | {"phi": "os:system"})
     sentence = "The file names the function 'os:system' for φ, which would be run; set trust (--trust)"
     assert sentence in refusal(capsys, desk, ["evaluate", run, "--task", "1,0"])
     assert sentence in refusal(capsys, desk, ["train", run / "config.json", "--out", "again"])
@@ -556,7 +560,7 @@ def test_phi_is_not_an_argument_of_the_environment(desk, run, capsys):
     words = ["train", "trip-usfa", "--environment-arguments", "phi", "info"]
     assert "environment_arguments has an entry phi" in refusal(capsys, desk, words)
     config = run / "agent" / "config.json"
-    config.write_text(json.dumps(json.loads(config.read_text()) | {"environment_arguments": {"phi": "os:system"}}))
+    write_json(config, read_json(config) | {"environment_arguments": {"phi": "os:system"}})
     assert "environment_arguments have an entry phi" in refusal(capsys, desk, ["evaluate", run, "--task", "1,0"])
 
 

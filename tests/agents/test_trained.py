@@ -13,7 +13,7 @@ from usfa.agents import AGENTS, AgentFile, AgentSpec, TrainedAgent, exact_sf_gpi
 from usfa.decisions import Accuracy, CandidateSet, Decision, Follow, Gpi, Situation, assumed_accuracy, parse_rule
 from usfa.environments import ObservationSpec, trip_mdp
 from usfa.errors import InputError
-from usfa.files import sha256
+from usfa.files import read_json, sha256, write_json
 from usfa.networks import Network, NetworkConfig
 from usfa.tasks import task_set
 
@@ -71,8 +71,7 @@ def uvfa_agent(tmp_path):
 
 
 def change_config(directory, **fields):
-    config = json.loads((directory / "config.json").read_text())
-    (directory / "config.json").write_text(json.dumps(config | fields))
+    write_json(directory / "config.json", read_json(directory / "config.json") | fields)
 
 
 # --- asking ---
@@ -299,9 +298,9 @@ def test_accuracies_are_saved(usfa_agent, tmp_path):
 def test_agents_from_before_accuracies_were_measured(saved):
     """They have no such field; what is assumed makes them cautious all the same."""
     directory, file, _ = saved
-    config = json.loads((directory / "config.json").read_text())
+    config = read_json(directory / "config.json")
     assert config.pop("accuracy") == []
-    (directory / "config.json").write_text(json.dumps(config))
+    write_json(directory / "config.json", config)
     agent = load_agent(directory)
     assert agent.file == file
     assert agent.accuracy is None

@@ -2,6 +2,7 @@
 
 from usfa.agents.agent import Agent, AgentSpec, values_and_targets
 from usfa.agents.agent_files import (
+    AGENT_FILES,
     AGENTS,
     AgentFile,
     part_texts,
@@ -17,6 +18,7 @@ from usfa.agents.uvfa import UvfaAgent
 
 __all__ = [
     "AGENTS",
+    "AGENT_FILES",
     "Agent",
     "AgentFile",
     "AgentSpec",

@@ -14,7 +14,6 @@ from rich.console import Console
 from usfa.decisions import PAPER_RULE
 from usfa.environments.room.yardstick import read_yardstick
 from usfa.errors import InputError, unknown_name
-from usfa.evaluation import read_scores
 from usfa.figures.room import all_figures
 from usfa.learning import Precision
 from usfa.paper.experiment import Job, RunsFailed, run_jobs, write_results
@@ -112,7 +111,7 @@ def _write_results(experiment: RoomExperiment, run: RunDirectory, jobs: list[Job
         return
     with progress_bar("figures and report", 1, "steps", console) as bar:
         yardstick = read_yardstick()
-        scores = pd.concat([read_scores(RunDirectory(job.path).scores) for job in finished], ignore_index=True)
+        scores = pd.concat([RunDirectory(job.path).read_scores() for job in finished], ignore_index=True)
         training = pd.concat([_behaviour(job) for job in finished], ignore_index=True)
         summary = summary_of(scores, yardstick)
         settings = settings_of({name: experiment.config(name, experiment.seeds[0]) for name in experiment.variants})

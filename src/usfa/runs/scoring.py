@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
@@ -13,7 +14,10 @@ from rich.console import Console
 
 from usfa.agents import Agent, AgentFile, TrainedAgent
 from usfa.decisions import SINGLE, Accuracy, rule_name
+from usfa.errors import InputError
 from usfa.evaluation import Scorer, ScoringProtocol, measured_accuracy, score_table
+from usfa.learning import Learner
+from usfa.networks import Parameters
 from usfa.progress import ProgressBar, progress_bar
 from usfa.registry import text_of
 from usfa.runs.config import TrainConfig
@@ -21,24 +25,37 @@ from usfa.runs.directory import RunDirectory
 from usfa.samplers import LearnedPolicies, parse_sampler
 from usfa.tasks import parse_tasks
 
-__all__ = ["final_means", "measure_accuracy", "score_snapshots"]
+__all__ = ["final_frames", "final_means", "measure_accuracy", "score_snapshots"]
 
 
 def measure_accuracy(
-    config: TrainConfig, agent: Agent, run: RunDirectory, console: Console | None, name: str
+    config: TrainConfig,
+    agent: Agent,
+    parameters: Parameters,
+    frames: Sequence[int],
+    console: Console | None,
+    name: str,
 ) -> tuple[Accuracy, ...]:
-    """Measure the errors of ψ of every run after training; empty if the agent does not learn ψ."""
+    """Measure the errors of ψ of every run after training; empty if the agent does not learn ψ.
+
+    Args:
+        config: the configuration.
+        agent: the agent.
+        parameters: its weights after training, each [R, ...].
+        frames: frames of training of every run; a twentieth of them is used to measure.
+        console: for the progress bar; None shows nothing.
+        name: name of the agent.
+    """
     if not agent.learns_psi:
         return ()
-    parameters, counters = run.load_snapshot(config.milestones[-1])
     networks = agent.networks(parameters)
     learned = LearnedPolicies(config.tasks, parse_sampler(config.learner.policies, config.tasks), config.learner.tasks)
     measured = []
     with progress_bar(f"{name}: measuring the errors of ψ", len(config.seeds), "runs", console) as bar:
-        for index, (seed, frames) in enumerate(zip(config.seeds, counters["frames"], strict=True)):
+        for index, (seed, own) in enumerate(zip(config.seeds, frames, strict=True)):
             of_run, rng = networks.network(index), np.random.default_rng([seed, 3])
             measured.append(
-                measured_accuracy(agent, of_run, config.environments, learned, config.learner.gamma, frames // 20, rng)
+                measured_accuracy(agent, of_run, config.environments, learned, config.learner.gamma, own // 20, rng)
             )
             bar.update(index + 1)
     return tuple(measured)
@@ -50,13 +67,18 @@ def score_snapshots(
     """Score every snapshot on every set of test tasks with every candidate set and rule.
 
     Each run is scored with its own seed, see :class:`ScoringProtocol`, so that `usfa evaluate` can repeat the scores.
-    The accuracy in `file` applies to the last snapshot; in earlier ones ψ is treated as exact.
+    The accuracy in `file` applies to the last snapshot; in earlier ones ψ is treated as exact. A snapshot that is
+    missing or damaged is left out with a warning; InputError is raised if none is left.
     """
     tables: list[pd.DataFrame] = []
     scorer = Scorer(config.environments)
     for count, milestone in enumerate(config.milestones, 1):
         last = count == len(config.milestones)
-        parameters, counters = run.load_snapshot(milestone)
+        try:
+            parameters, counters = run.load_snapshot(milestone)
+        except InputError as error:
+            warnings.warn(f"The scores lack snapshot {milestone}: {error}", stacklevel=2)
+            continue
         own_file = file if last else _without_errors(file)
         weights = [{key: x[index] for key, x in parameters.items()} for index in range(len(config.seeds))]
         agents = [TrainedAgent(own_file, own, seed) for own, seed in zip(weights, config.seeds, strict=True)]
@@ -64,6 +86,8 @@ def score_snapshots(
         columns = {key: np.array(values, np.int64) for key, values in runs.items()}
         tables += _tables_of(config, scorer, agents, name, _rules(config, agents[0].actor, last), columns)
         bar.update(count)
+    if not tables:
+        raise InputError(f"The run in {run.path} has no intact snapshot to score; its agent is in {run.agent}.")
     return pd.concat(tables, ignore_index=True)
 
 
@@ -107,9 +131,18 @@ def _tables_of(
         yield score_table(np.stack([one.mean for one in scores]), w, scores[0].optimal, labels, columns)
 
 
-def final_means(scores: pd.DataFrame) -> dict[str, float]:
+def final_frames(config: TrainConfig, run: RunDirectory, learner: Learner) -> list[int]:
+    """Frames of every run at its last snapshot; if that is missing or damaged, those until all runs had ended."""
+    try:
+        frames: list[int] = run.load_snapshot(config.milestones[-1])[1]["frames"]
+    except InputError:
+        return learner.frames.tolist()
+    return frames
+
+
+def final_means(config: TrainConfig, scores: pd.DataFrame) -> dict[str, float]:
     """Mean score of the last snapshot, and its gap to the optimum if that is known."""
-    last = scores[scores.snapshot == scores.snapshot.max()]
+    last = scores[scores.snapshot == config.milestones[-1]]
     means = {}
     for (candidates, rule, tasks), group in last.groupby(["candidates", "rule", "task_set"], sort=False):
         where = f"C = {candidates}, {rule}, tasks {tasks if len(tasks) <= 40 else tasks[:37] + '...'}"
