@@ -188,6 +188,15 @@ def test_a_torn_newest_checkpoint_falls_back_to_the_one_before(run):
     whole = states(run)[-1].read_bytes()
     for broken in (b"", whole[:-1], whole[: len(whole) // 2], whole[:-1] + bytes([whole[-1] ^ 1])):
         states(run)[-1].write_bytes(broken)
+        with pytest.warns(UserWarning, match=r"state-0000000010\.usfa is torn .* The checkpoint before it is used\.$"):
+            assert run.load_checkpoint()[1] == {"updates": 5}
+
+
+def test_a_checkpoint_under_another_name_is_refused(run):
+    save(run, 5)
+    save(run, 10)
+    states(run)[-1].write_bytes(states(run)[0].read_bytes())
+    with pytest.warns(UserWarning, match=r"it is a copy of state-0000000005\.usfa\. The checkpoint before it is used"):
         assert run.load_checkpoint()[1] == {"updates": 5}
 
 

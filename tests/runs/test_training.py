@@ -537,7 +537,8 @@ def test_a_torn_checkpoint_costs_time_only(tmp_path, monkeypatch, tiny_config, t
     newest = max((tmp_path / "run" / "checkpoints").glob("state-*"))
     assert newest.name == "state-0000000030.usfa"
     newest.write_bytes(newest.read_bytes()[:1000])
-    train(tiny_config, tmp_path / "run", "resume")
+    with pytest.warns(UserWarning, match=r"is torn .* The checkpoint before it is used\.$"):
+        train(tiny_config, tmp_path / "run", "resume")
     assert results(tmp_path / "run") == results(tiny_run.path)
 
 

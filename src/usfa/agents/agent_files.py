@@ -28,6 +28,7 @@ __all__ = [
     "AGENTS",
     "AGENT_FILES",
     "AgentFile",
+    "check_weights",
     "part_texts",
     "read_agent",
     "save_accuracy",
@@ -146,28 +147,27 @@ def read_agent(directory: Path, trust: bool = False) -> tuple[AgentFile, Paramet
     weights = _read_weights(directory / WEIGHTS, weights_sha256)
     if found == 1:
         weights = {_current_name(name): tensor for name, tensor in weights.items()}
-    _check_weights(directory, file, weights)
+    check_weights(f"The weights in {directory}", file.agent(), len(file.seeds), weights)
     return file, weights
 
 
-def _check_weights(directory: Path, file: AgentFile, weights: Parameters) -> None:
-    agent = file.agent()
-    expected = {name: (len(file.seeds), *shape) for name, shape in agent.parameter_shapes().items()}
+def check_weights(source: str, agent: Agent, runs: int, weights: Parameters) -> None:
+    """Raise InputError if weights of several runs do not have the shapes and types of an agent, or are not finite."""
+    expected = {name: (runs, *shape) for name, shape in agent.parameter_shapes().items()}
     found = {name: tuple(tensor.shape) for name, tensor in weights.items()}
     for name in sorted(expected.keys() | found.keys()):
         if expected.get(name) != found.get(name):
             raise InputError(
-                f"The weights in {directory} do not fit their config.json: {name} has shape {found.get(name)}, "
-                f"expected {expected.get(name)}."
+                f"{source} do not fit their config.json: {name} has shape {found.get(name)}, expected "
+                f"{expected.get(name)}."
             )
     for name, dtype in agent.parameter_types().items():
         if weights[name].dtype != dtype:
             raise InputError(
-                f"The weights in {directory} do not fit their config.json: {name} is {weights[name].dtype}, expected "
-                f"{dtype}."
+                f"{source} do not fit their config.json: {name} is {weights[name].dtype}, expected {dtype}."
             )
         if not bool(weights[name].isfinite().all()):
-            raise InputError(f"The weights in {directory} are useless: {name} has NaN or infinite entries.")
+            raise InputError(f"{source} are not finite: {name} has NaN or infinite entries.")
 
 
 def _read_weights(path: Path, expected_sha256: str) -> Parameters:

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from usfa.errors import Interrupted
+from usfa.errors import InputError, Interrupted, told
 from usfa.files import LineFile
 from usfa.learning import Learner, Update
 from usfa.networks import Parameters
@@ -173,12 +173,19 @@ class Checkpoints:
         """Restore the newest checkpoint; return False if there is none."""
         saved = self._run.load_checkpoint()
         if saved is not None:
-            tensors, values = saved
-            self._learner.load_state(tensors, values["learner"])
-            self._snapshots.load_state(tensors, values["snapshots"])
+            self._load(*saved)
         self.saved_at = self._learner.updates
         self._run.rewind_metrics(self.saved_at)
         return saved is not None
+
+    def _load(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        try:
+            self._learner.load_state(tensors, values["learner"])
+            self._snapshots.load_state(tensors, values["snapshots"])
+        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            raise InputError(
+                f"The checkpoint in {self._run.path} does not fit its configuration: {told(error)}."
+            ) from error
 
     @property
     def due(self) -> bool:

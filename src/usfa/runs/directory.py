@@ -228,13 +228,20 @@ class RunDirectory:
             old.unlink()
 
     def load_checkpoint(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        """Read the newest intact checkpoint; None if there are no checkpoints, InputError if all are torn."""
+        """Read the newest intact checkpoint, with a warning if a newer one is torn.
+
+        Return None if there are no checkpoints; raise InputError if all are torn.
+        """
         broken: InputError | None = None
         for path in reversed(self._checkpoints()):
             try:
-                return _read_tensors(path)
+                found = _read_tensors(path)
             except InputError as error:
                 broken = error
+                continue
+            if broken is not None:
+                warnings.warn(f"{broken} The checkpoint before it is used.", stacklevel=2)
+            return found
         if broken is not None:
             raise broken
         return None
@@ -249,7 +256,7 @@ class RunDirectory:
     @property
     def bytes_of_checkpoints(self) -> int:
         """Size of all checkpoints and snapshots."""
-        return sum(path.stat().st_size for path in (self.path / "checkpoints").glob("*.usfa"))
+        return sum(path.lstat().st_size for path in (self.path / "checkpoints").glob("*.usfa"))
 
     def save_snapshot(self, milestone: int, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         self._write_tensors(self._snapshot(milestone), tensors, values)
@@ -263,7 +270,9 @@ class RunDirectory:
     def _write_tensors(self, path: Path, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         self.claim(path.relative_to(self.path).as_posix())
         contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
-        write_checked(path, safetensors.torch.save(contiguous, metadata={"values": json.dumps(values)}))
+        write_checked(
+            path, safetensors.torch.save(contiguous, metadata={"values": json.dumps(values), "file": path.name})
+        )
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """Read all lines of metrics.jsonl; warn of damaged ones, which are left out."""
@@ -334,7 +343,10 @@ def _read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     try:
         tensors = safetensors.torch.load(content)
         length = int.from_bytes(content[:8], "little")
-        values = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["values"])
+        metadata = json.loads(content[8 : 8 + length])["__metadata__"]
+        values = json.loads(metadata["values"])
     except (safetensors.SafetensorError, KeyError, ValueError) as error:
         raise InputError(f"File {path} is not a checkpoint of usfa: {error}.") from error
+    if metadata.get("file", path.name) != path.name:
+        raise InputError(f"File {path} was changed: it is a copy of {metadata['file']}.")
     return tensors, values

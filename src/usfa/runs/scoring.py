@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from rich.console import Console
 
-from usfa.agents import Agent, AgentFile, TrainedAgent
+from usfa.agents import Agent, AgentFile, TrainedAgent, check_weights
 from usfa.decisions import SINGLE, Accuracy, rule_name
 from usfa.errors import InputError
 from usfa.evaluation import Scorer, ScoringProtocol, measured_accuracy, score_table
@@ -76,6 +76,7 @@ def score_snapshots(
         last = count == len(config.milestones)
         try:
             parameters, counters = run.load_snapshot(milestone)
+            check_weights("Its weights", file.agent(), len(config.seeds), parameters)
         except InputError as error:
             warnings.warn(f"The scores lack snapshot {milestone}: {error}", stacklevel=2)
             continue
