@@ -136,7 +136,8 @@ def run(words, folder):
         signal.alarm(0)
         signal.signal(signal.SIGALRM, handler)
         os.chdir(before)
-    results = results_in(Path(folder)) if "train" in words else {}  # the others write nothing
+    written = "again" if "again" in words else "run"  # other commands write nothing
+    results = results_in(Path(folder) / written) if "train" in words else {}
     return Outcome(code, said.getvalue(), output.getvalue(), results)
 
 
@@ -151,9 +152,8 @@ def show_metrics():
     return 0
 
 
-def results_in(folder):
-    paths = [folder / run / name for run in ("run", "again") for name in RESULTS]
-    return {str(path.relative_to(folder)): path.read_bytes() for path in paths if path.is_file()}
+def results_in(path):
+    return {name: (path / name).read_bytes() for name in RESULTS if (path / name).is_file()}
 
 
 # --- subjects ---

@@ -75,8 +75,7 @@ def score_snapshots(
     for count, milestone in enumerate(config.milestones, 1):
         last = count == len(config.milestones)
         try:
-            parameters, counters = run.load_snapshot(milestone)
-            check_weights("Its weights", file.agent(), len(config.seeds), parameters)
+            parameters, counters = _read_snapshot(config, file.agent(), run, milestone)
         except InputError as error:
             warnings.warn(f"The scores lack snapshot {milestone}: {error}", stacklevel=2)
             continue
@@ -90,6 +89,25 @@ def score_snapshots(
     if not tables:
         raise InputError(f"The run in {run.path} has no intact snapshot to score; its agent is in {run.agent}.")
     return pd.concat(tables, ignore_index=True)
+
+
+def _read_snapshot(
+    config: TrainConfig, agent: Agent, run: RunDirectory, milestone: int
+) -> tuple[Parameters, dict[str, list[int]]]:
+    """Weights [R, ...] and counters of all runs; raise InputError if they are missing, damaged or not of this run."""
+    parameters, counters = run.load_snapshot(milestone)
+    check_weights("Its weights", agent, len(config.seeds), parameters)
+    expected = {"frames": len(config.seeds), "episodes": len(config.seeds)}
+    if not _is_whole(counters) or {name: len(counts) for name, counts in counters.items()} != expected:
+        raise InputError(f"Its counters are {str(counters)[:100]}; expected frames and episodes of each seed.")
+    return parameters, counters
+
+
+def _is_whole(counters: object) -> bool:
+    """Whether these are lists of whole numbers."""
+    if not isinstance(counters, dict) or not all(isinstance(counts, list) for counts in counters.values()):
+        return False
+    return all(type(count) is int and 0 <= count < 2**63 for counts in counters.values() for count in counts)
 
 
 def _without_errors(file: AgentFile) -> AgentFile:
@@ -135,10 +153,9 @@ def _tables_of(
 def final_frames(config: TrainConfig, run: RunDirectory, learner: Learner) -> list[int]:
     """Frames of every run at its last snapshot; if that is missing or damaged, those until all runs had ended."""
     try:
-        frames: list[int] = run.load_snapshot(config.milestones[-1])[1]["frames"]
+        return _read_snapshot(config, learner.agent, run, config.milestones[-1])[1]["frames"]
     except InputError:
         return learner.frames.tolist()
-    return frames
 
 
 def final_means(config: TrainConfig, scores: pd.DataFrame) -> dict[str, float]:
