@@ -1,3 +1,4 @@
+import errno
 import json
 import math
 import os
@@ -632,3 +633,52 @@ def test_play_serves_the_room_until_it_is_interrupted(desk):
         process.send_signal(signal.SIGINT)
         assert process.communicate(timeout=60)[1] == ""
     assert process.returncode == 0
+
+
+# --- hostile settings and file systems ---
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        ("--threads 1000000000", "threads is 1000000000; expected at most 1024."),
+        (f"--seeds {10**40}", "expected at most 10,000 numbers below 2^63."),
+        ("--evaluation.snapshots 1000000000", "snapshots is 1000000000; expected at most 10,000."),
+        (f"--learner.budget {10**30}", "expected at most 9,007,199,254,740,992."),
+        ("--learner.policies-per-step 1000000000", "policies_per_step is 1000000000; expected at most 10,000."),
+        ("--learner.replay-ratio 1000000000", "replay_ratio is 1000000000; expected 0 to 1,000."),
+        ("--network.trunk 1000000000", "expected at most 100 widths up to 65,536."),
+    ],
+)
+def test_absurd_settings_are_one_sentence(desk, capsys, flags, sentence):
+    assert sentence in refusal(capsys, desk, ["train", "trip-usfa", *flags.split()])
+
+
+@pytest.mark.parametrize("rng", ["-1", str(10**40)])
+def test_absurd_random_seeds_are_one_sentence(desk, capsys, rng):
+    assert f"--rng is {rng}; expected a whole number" in refusal(
+        capsys, desk, ["evaluate", "trip", "--rng", rng, "--task", "1,0"]
+    )
+
+
+def test_paths_with_brackets_are_shown_as_they_are(desk, capsys):
+    assert main(["train", "trip-usfa", *SMALL, "--out", "a[/]b[bold]"]) == 0
+    assert "evaluate a[/]b[bold] --task" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [(errno.EROFS, "Read-only file system"), (errno.EFBIG, "File too large"), (errno.EIO, "Input/output")],
+)
+def test_errors_of_the_operating_system_are_one_sentence(desk, capsys, monkeypatch, number, reason):
+    def failing(*_):
+        raise OSError(number, os.strerror(number), "somewhere")
+
+    monkeypatch.setattr("usfa.cli.list_.run", failing)
+    assert f"somewhere cannot be used: {reason}" in refusal(capsys, desk, ["list"])
+
+
+def test_names_that_are_too_long_and_links_to_nothing_are_one_sentence(desk, capsys):
+    assert "File name too long" in refusal(capsys, desk, ["train", "trip-usfa", *SMALL, "--out", "a" * 300])
+    (desk / "link").symlink_to("nowhere")
+    assert "link is a link to nothing" in refusal(capsys, desk, ["train", "trip-usfa", *SMALL, "--out", "link"])

@@ -645,3 +645,20 @@ def test_weights_of_own_networks_keep_their_names(tmp_path):
     )
     usfa.train(config, tmp_path / "run")
     assert "memory.weight" in usfa.load(tmp_path / "run").network.state_dict()
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda x: x * torch.nan, r"are not finite: .* has NaN or infinite entries\.$"),
+        (lambda x: x / 0, r"are not finite: .* has NaN or infinite entries\.$"),
+        (lambda x: x.double(), r"do not fit their config\.json: .* is torch\.float64, expected torch\.float32\.$"),
+        (lambda x: x.bfloat16(), r"do not fit their config\.json: .* is torch\.bfloat16, expected torch\.float32\.$"),
+    ],
+)
+def test_weights_that_cannot_act_are_one_sentence(tmp_path, change, sentence):
+    weights = stacked(drawn_networks("usfa", (4, 7)))
+    name = next(iter(weights))
+    save_agent(tmp_path / "agent", agent_file("usfa"), weights | {name: change(weights[name])})
+    with pytest.raises(InputError, match=sentence):
+        load_agent(tmp_path / "agent")
