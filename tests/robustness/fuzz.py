@@ -412,13 +412,16 @@ def verdict(outcome, undisturbed, damage):
 FINE = ("same", "recovered", "told", "sentence", "forged")
 
 
-def fuzz(corruptions, seed, folder, report=print):
-    """Count the verdicts; report faults."""
+def fuzz(corruptions, seed, folder, report=print, seconds=float("inf")):
+    """Count the verdicts, until the time is over; report faults."""
+    deadline = time.monotonic() + seconds
     subjects = make_subjects(folder)
     trial = folder / "trial"
     expected = {}
     counts = Counter()
     for number in range(corruptions):
+        if time.monotonic() > deadline:
+            break
         rng = random.Random(f"{seed} {number}")
         subject = subjects[number % len(subjects)]
         names = list(subject.commands)
@@ -450,12 +453,13 @@ def fresh(subject, trial):
 def command_line():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corruptions", type=int, default=2000)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after this time")
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        counts = fuzz(chosen.corruptions, chosen.seed, Path(folder))
+        counts = fuzz(chosen.corruptions, chosen.seed, Path(folder), seconds=chosen.seconds)
     shown = ", ".join(f"{count} {name}" for name, count in counts.most_common())
     print(f"{sum(counts.values())} corruptions in {time.monotonic() - started:.0f} s: {shown}.")
     return int(any(name not in FINE for name in counts))
