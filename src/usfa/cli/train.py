@@ -152,6 +152,8 @@ def _print_training(run: RunDirectory) -> None:
     else:
         table = _table_of_means(scores)
     Console().print(table)
+    if scores.snapshot.max() < config.milestones[-1]:
+        print_lines(f"The last snapshot is missing; these are the scores of snapshot {scores.snapshot.max()}.")
     if run.trajectories.exists():
         run.check_unchanged(run.trajectories.name)
         print_lines(f"Of the actors: {read_account(run.trajectories)}.")
