@@ -102,7 +102,9 @@ def _acting(learner: Learner) -> ClusterActing:
 
 
 def show_transport(fleet: RayFleet) -> None:
-    delivery = fleet.next().delivery
+    arrival = fleet.next(timeout=60.0)
+    assert arrival is not None
+    delivery = arrival.delivery
     assert delivery is not None
     pickled = len(pickle.dumps(delivery, protocol=5, buffer_callback=lambda _: None))
     shared = all(not array.flags.owndata for array in delivery.arrays.values())

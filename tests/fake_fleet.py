@@ -19,12 +19,14 @@ class FakeFleet:
     Args:
         spoil: called with every delivery, returns what arrives in its place.
         deaths: actors and numbers of the requests during which an actor dies.
+        hung: actors and numbers of the requests that are never answered, nor those after them.
         order: picks the request to be answered next from the open ones.
         greet: called with every greeting, returns what arrives in its place.
     """
 
-    def __init__(self, spoil=unchanged, deaths=(), order=itemgetter(0), greet=unchanged):
+    def __init__(self, spoil=unchanged, deaths=(), order=itemgetter(0), greet=unchanged, hung=()):
         self.spoil, self.deaths, self.order, self.greet = spoil, set(deaths), order, greet
+        self.hung = dict(hung)
         self.actors, self.dead, self.requests = {}, set(), []
         self.most_under_way, self.closed = 0, False
 
@@ -45,8 +47,18 @@ class FakeFleet:
         self.requests.append((actor_id, sequence, self.weights))
         self.most_under_way = max(self.most_under_way, self.ready)
 
-    def next(self):
-        request = self.order(self.requests)
+    def answers(self, request):
+        actor_id, sequence, _ = request
+        return sequence < self.hung.get(actor_id, sequence + 1)
+
+    def has_answer(self, actor_id):
+        return any(request[0] == actor_id and self.answers(request) for request in self.requests)
+
+    def next(self, timeout):
+        answered = [request for request in self.requests if self.answers(request)]
+        if not answered:
+            return None
+        request = self.order(answered)
         self.requests.remove(request)
         actor_id, sequence, weights = request
         if (actor_id, sequence) in self.deaths:

@@ -1,3 +1,4 @@
+import errno
 import json
 import math
 import os
@@ -19,6 +20,7 @@ from usfa.cli.train import Train
 from usfa.decisions import RULES
 from usfa.environments import ENVIRONMENTS
 from usfa.evaluation import evaluate
+from usfa.files import read_json, write_json
 from usfa.runs import PRESETS, SHIPPED_AGENTS, load, preset
 from usfa.tasks import SPREAD_SETS, TASK_SETS, format_task, task_set
 from usfa.version import __version__
@@ -222,6 +224,11 @@ def test_train_resume_and_again_from_its_config(desk, capsys):
 def test_a_config_of_another_name_is_the_one_that_is_read(desk, tiny_run, capsys):
     config = json.loads((tiny_run.path / "config.json").read_text())
     config["learner"]["budget"], config["evaluation"]["snapshots"] = 5, 1
+    (desk / "short.json").write_text(json.dumps(config))
+    told = refusal(capsys, desk, ["train", "short.json", "--out", "run"])
+    assert "short.json was changed" in told
+    assert "If you edited it, delete its entry 'checksum'." in told
+    del config["checksum"]
     (desk / "short.json").write_text(json.dumps(config))
     assert main(["train", "short.json", "--out", "run"]) == 0
     assert json.loads((desk / "run" / "config.json").read_text())["learner"]["budget"] == 5
@@ -474,8 +481,7 @@ def test_torn_config_of_a_run(desk, run, capsys):
 
 
 def test_run_of_another_version(desk, run, capsys):
-    config = json.loads((run / "config.json").read_text()) | {"format": 99, "version": "9.9"}
-    (run / "config.json").write_text(json.dumps(config))
+    write_json(run / "config.json", read_json(run / "config.json") | {"format": 99, "version": "9.9"})
     expected = f"has format 99 (usfa 9.9); usfa {__version__} reads format 2."
     assert expected in refusal(capsys, desk, ["evaluate", run, "--task", "1,0"])
     assert expected in refusal(capsys, desk, ["train", "trip-usfa", "--out", run, "--overwrite"])
@@ -536,8 +542,7 @@ def test_a_file_may_not_import_code(desk, run, capsys, monkeypatch):
     (desk / "payload.py").write_text("raise SystemExit('the payload ran')")
     monkeypatch.syspath_prepend(desk)
     for config in (run / "config.json", run / "agent" / "config.json"):
-        fields = json.loads(config.read_text()) | {"environment": "payload:Foo-v0"}
-        config.write_text(json.dumps(fields))
+        write_json(config, read_json(config) | {"environment": "payload:Foo-v0"})
     assert "would import and run the module 'payload'" in refusal(capsys, desk, ["evaluate", run, "--task", "1,0"])
     words = ["train", run / "config.json", "--out", "again"]
     assert "would import and run the module 'payload'" in refusal(capsys, desk, words)
@@ -545,7 +550,7 @@ def test_a_file_may_not_import_code(desk, run, capsys, monkeypatch):
 
 def test_a_file_may_not_choose_a_function(desk, run, capsys):
     for config in (run / "config.json", run / "agent" / "config.json"):
-        config.write_text(json.dumps(json.loads(config.read_text()) | {"phi": "os:system"}))
+        write_json(config, read_json(config) | {"phi": "os:system"})
     sentence = "The file names the function 'os:system' for φ, which would be run; set trust (--trust)"
     assert sentence in refusal(capsys, desk, ["evaluate", run, "--task", "1,0"])
     assert sentence in refusal(capsys, desk, ["train", run / "config.json", "--out", "again"])
@@ -556,7 +561,7 @@ def test_phi_is_not_an_argument_of_the_environment(desk, run, capsys):
     words = ["train", "trip-usfa", "--environment-arguments", "phi", "info"]
     assert "environment_arguments has an entry phi" in refusal(capsys, desk, words)
     config = run / "agent" / "config.json"
-    config.write_text(json.dumps(json.loads(config.read_text()) | {"environment_arguments": {"phi": "os:system"}}))
+    write_json(config, read_json(config) | {"environment_arguments": {"phi": "os:system"}})
     assert "environment_arguments have an entry phi" in refusal(capsys, desk, ["evaluate", run, "--task", "1,0"])
 
 
@@ -628,3 +633,52 @@ def test_play_serves_the_room_until_it_is_interrupted(desk):
         process.send_signal(signal.SIGINT)
         assert process.communicate(timeout=60)[1] == ""
     assert process.returncode == 0
+
+
+# --- hostile settings and file systems ---
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        ("--threads 1000000000", "threads is 1000000000; expected at most 1024."),
+        (f"--seeds {10**40}", "expected at most 10,000 numbers below 2^63."),
+        ("--evaluation.snapshots 1000000000", "snapshots is 1000000000; expected at most 10,000."),
+        (f"--learner.budget {10**30}", "expected at most 9,007,199,254,740,992."),
+        ("--learner.policies-per-step 1000000000", "policies_per_step is 1000000000; expected at most 10,000."),
+        ("--learner.replay-ratio 1000000000", "replay_ratio is 1000000000; expected 0 to 1,000."),
+        ("--network.trunk 1000000000", "expected at most 100 widths up to 65,536."),
+    ],
+)
+def test_absurd_settings_are_one_sentence(desk, capsys, flags, sentence):
+    assert sentence in refusal(capsys, desk, ["train", "trip-usfa", *flags.split()])
+
+
+@pytest.mark.parametrize("rng", ["-1", str(10**40)])
+def test_absurd_random_seeds_are_one_sentence(desk, capsys, rng):
+    assert f"--rng is {rng}; expected a whole number" in refusal(
+        capsys, desk, ["evaluate", "trip", "--rng", rng, "--task", "1,0"]
+    )
+
+
+def test_paths_with_brackets_are_shown_as_they_are(desk, capsys):
+    assert main(["train", "trip-usfa", *SMALL, "--out", "a[/]b[bold]"]) == 0
+    assert "evaluate a[/]b[bold] --task" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [(errno.EROFS, "Read-only file system"), (errno.EFBIG, "File too large"), (errno.EIO, "Input/output")],
+)
+def test_errors_of_the_operating_system_are_one_sentence(desk, capsys, monkeypatch, number, reason):
+    def failing(*_):
+        raise OSError(number, os.strerror(number), "somewhere")
+
+    monkeypatch.setattr("usfa.cli.list_.run", failing)
+    assert f"somewhere cannot be used: {reason}" in refusal(capsys, desk, ["list"])
+
+
+def test_names_that_are_too_long_and_links_to_nothing_are_one_sentence(desk, capsys):
+    assert "File name too long" in refusal(capsys, desk, ["train", "trip-usfa", *SMALL, "--out", "a" * 300])
+    (desk / "link").symlink_to("nowhere")
+    assert "link is a link to nothing" in refusal(capsys, desk, ["train", "trip-usfa", *SMALL, "--out", "link"])

@@ -1,4 +1,3 @@
-import json
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +6,7 @@ import pytest
 
 from usfa.cli import main
 from usfa.evaluation import front_indicators, front_of, known_front
+from usfa.files import read_json, write_json
 from usfa.runs import load
 
 
@@ -175,7 +175,6 @@ def test_modules_of_strangers_need_trust(desk, capsys, tiny_run):
     folder.mkdir()
     for path in (tiny_run.path / "agent").iterdir():
         (folder / path.name).write_bytes(path.read_bytes())
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, "environment": "payload:Env-v0"}))
+    write_json(folder / "config.json", read_json(folder / "config.json") | {"environment": "payload:Env-v0"})
     assert main(["front", "agent"]) == 2
     assert "would import and run the module 'payload'" in capsys.readouterr().err

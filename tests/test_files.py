@@ -3,7 +3,18 @@ import os
 import pytest
 
 from usfa.errors import InputError
-from usfa.files import read_checked, read_json, write_atomically, write_checked, write_json
+from usfa.files import (
+    LineFile,
+    checked_lines,
+    last_line,
+    read_bytes,
+    read_checked,
+    read_json,
+    read_lines,
+    write_atomically,
+    write_checked,
+    write_json,
+)
 
 
 def test_a_write_replaces_the_whole_file(tmp_path):
@@ -74,3 +85,49 @@ def test_missing_json_is_named(tmp_path):
     path = tmp_path / "file.json"
     with pytest.raises(InputError, match=rf"^File {path} cannot be read: No such file or directory\.$"):
         read_json(path)
+
+
+def test_every_changed_letter_of_a_json_file_is_found_or_harmless(tmp_path):
+    path, value = tmp_path / "file.json", {"rate": 0.5, "seeds": [0, 1], "name": "trip", "kind": None}
+    write_json(path, value)
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        try:
+            found = read_json(path)
+        except InputError:
+            continue
+        assert {name: found[name] for name in value} == value
+
+
+def test_json_without_a_checksum_is_of_an_earlier_version(tmp_path):
+    (tmp_path / "file.json").write_text('{"rate": 0.5}')
+    assert read_json(tmp_path / "file.json") == {"rate": 0.5}
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, '{"a":' * 80 + "1" + "}" * 80])
+def test_deep_nesting_is_one_sentence(tmp_path, content):
+    (tmp_path / "file.json").write_text(content)
+    with pytest.raises(InputError, match=r"file\.json is nested too deeply; expected at most 64 levels\.$"):
+        read_json(tmp_path / "file.json")
+
+
+@pytest.mark.parametrize("read", [read_json, read_checked, read_lines, read_bytes, LineFile])
+def test_pipes_and_devices_are_not_read(tmp_path, read):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("/dev/zero")
+    for name in ("pipe", "link"):
+        with pytest.raises(InputError, match=rf"{name} is not a regular file; expected one to read\.$"):
+            read(tmp_path / name)
+
+
+def test_a_line_that_was_torn_is_deleted_before_the_next(tmp_path):
+    path = tmp_path / "log"
+    path.write_bytes(checked_lines([{"a": 1}])[0] + b'{"a": 2, "che')
+    file = LineFile(path)
+    file.append({"a": 3})
+    file.close()
+    found = read_lines(path)
+    assert (found.values, found.damaged) == ([{"a": 1}, {"a": 3}], [])
+    assert last_line(path) == {"a": 3}
+    assert last_line(tmp_path / "none") == {}

@@ -82,12 +82,12 @@ def progress_bar(
         stays: whether the bar stays visible at the end.
     """
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TaskProgressColumn("{task.percentage:>3.0f}%"),
         _Speed(unit),
         TimeRemainingColumn(compact=True, elapsed_when_finished=True),
-        TextColumn("{task.fields[note]}"),
+        TextColumn("{task.fields[note]}", markup=False),
     )
     silent = console is None or not (stays or console.is_terminal)
     with Progress(*columns, console=console, disable=silent, transient=not stays, speed_estimate_period=60) as progress:

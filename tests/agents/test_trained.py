@@ -13,7 +13,7 @@ from usfa.agents import AGENTS, AgentFile, AgentSpec, TrainedAgent, exact_sf_gpi
 from usfa.decisions import Accuracy, CandidateSet, Decision, Follow, Gpi, Situation, assumed_accuracy, parse_rule
 from usfa.environments import ObservationSpec, trip_mdp
 from usfa.errors import InputError
-from usfa.files import sha256
+from usfa.files import read_json, sha256, write_json
 from usfa.networks import Network, NetworkConfig
 from usfa.tasks import task_set
 
@@ -71,8 +71,7 @@ def uvfa_agent(tmp_path):
 
 
 def change_config(directory, **fields):
-    config = json.loads((directory / "config.json").read_text())
-    (directory / "config.json").write_text(json.dumps(config | fields))
+    write_json(directory / "config.json", read_json(directory / "config.json") | fields)
 
 
 # --- asking ---
@@ -299,9 +298,9 @@ def test_accuracies_are_saved(usfa_agent, tmp_path):
 def test_agents_from_before_accuracies_were_measured(saved):
     """They have no such field; what is assumed makes them cautious all the same."""
     directory, file, _ = saved
-    config = json.loads((directory / "config.json").read_text())
+    config = read_json(directory / "config.json")
     assert config.pop("accuracy") == []
-    (directory / "config.json").write_text(json.dumps(config))
+    write_json(directory / "config.json", config)
     agent = load_agent(directory)
     assert agent.file == file
     assert agent.accuracy is None
@@ -646,3 +645,20 @@ def test_weights_of_own_networks_keep_their_names(tmp_path):
     )
     usfa.train(config, tmp_path / "run")
     assert "memory.weight" in usfa.load(tmp_path / "run").network.state_dict()
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda x: x * torch.nan, r"are not finite: .* has NaN or infinite entries\.$"),
+        (lambda x: x / 0, r"are not finite: .* has NaN or infinite entries\.$"),
+        (lambda x: x.double(), r"do not fit their config\.json: .* is torch\.float64, expected torch\.float32\.$"),
+        (lambda x: x.bfloat16(), r"do not fit their config\.json: .* is torch\.bfloat16, expected torch\.float32\.$"),
+    ],
+)
+def test_weights_that_cannot_act_are_one_sentence(tmp_path, change, sentence):
+    weights = stacked(drawn_networks("usfa", (4, 7)))
+    name = next(iter(weights))
+    save_agent(tmp_path / "agent", agent_file("usfa"), weights | {name: change(weights[name])})
+    with pytest.raises(InputError, match=sentence):
+        load_agent(tmp_path / "agent")

@@ -1,4 +1,4 @@
-"""Training goes on, whoever is killed: an actor three times, the learner once, with kill -9."""
+"""Training goes on, whoever is killed or hangs: actors, the learner, and the learner when it only has to close."""
 
 import json
 import os
@@ -20,7 +20,7 @@ TESTS = Path(__file__).parents[1]
 TRAIN = (
     *("train", "trip-usfa", "--environment", "counted_trip:CountedTrip-v0", "--seeds", "0", "1", "2", "3", "4"),
     *("--learner.environments", "2", "--learner.trajectory-length", "2", "--learner.replay-ratio", "7"),
-    *("--learner.budget", "6000", "--evaluation.tasks", "trip-directions", "--evaluation.candidates", "task"),
+    *("--evaluation.tasks", "trip-directions", "--evaluation.candidates", "task"),
     *("--evaluation.snapshots", "1", "--checkpoint-every", "20"),
     *("--cluster", "local", "--actors", "2", "--cpus-per-actor", "0.5"),
 )
@@ -32,9 +32,10 @@ UNDISTURBED = (0.0009, 0.0022)
 class Training:
     """A training process, and what can be seen of it from outside."""
 
-    def __init__(self, path, tally, *more):
+    def __init__(self, path, tally, *more, budget=6000, patience=5):
         self.path = path
-        words = [sys.executable, "-m", "usfa", *TRAIN, "--out", str(path), *more]
+        settings = ("--learner.budget", str(budget), "--patience", str(patience), "--out", str(path))
+        words = [sys.executable, "-m", "usfa", *TRAIN, *settings, *more]
         modules = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
         place = {"USFA_TALLY": str(tally), "PYTHONPATH": modules}
         self.log = (path.parent / "log").open("a")
@@ -67,8 +68,8 @@ class Training:
         lines = [line for line in self.lines() if line.get("actor") == list(actor)]
         return lines[0]["process"] if any(line.get("fate") == "learned" for line in lines) else None
 
-    def kill_actor(self, actor):
-        os.kill(self.wait_for(lambda: self.process_of(actor)), signal.SIGKILL)
+    def kill_actor(self, actor, number=signal.SIGKILL):
+        os.kill(self.wait_for(lambda: self.process_of(actor)), number)
 
     def checkpoints(self):
         return {path.name for path in (self.path / "checkpoints").glob("state-*.usfa")}
@@ -101,6 +102,7 @@ def test_all_frames_are_accounted_for_and_the_score_is_as_undisturbed(tmp_path):
     assert not (path / "scores.csv").exists()
     with Training(path, tally, "--resume") as second:
         second.kill_actor(ActorId(1, 0, 0))
+        second.kill_actor(ActorId(1, 1, 0), signal.SIGSTOP)
         assert second.process.wait(timeout=240) == 0, (tmp_path / "log").read_text()
         lines = second.lines()
     stepped = steps_counted(tally)
@@ -120,7 +122,7 @@ def check_account(path, lines, stepped):
     assert set(settled.values()) == {1}
     counted = sum(account.frames.values())
     assert counted <= stepped <= counted + FRAMES * account.trajectories["lost"]
-    assert account.trajectories["lost"] <= 3 * 2 + 2 * 2  # the requests of three dead actors, and of a dead learner
+    assert account.trajectories["lost"] <= 4 * 2 + 2 * 2  # the requests of four failed actors, and of a dead learner
 
 
 def as_good_as_undisturbed(path):
@@ -129,3 +131,26 @@ def as_good_as_undisturbed(path):
     last = scores[scores.snapshot == scores.snapshot.max()]
     found = summarise(last.assign(gap=last.optimal - last.score), ["agent"], "gap").iloc[0]
     return found["low"] <= UNDISTURBED[1]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
+def test_a_learner_killed_while_it_waits_for_a_hung_actor_ends_when_resumed(tmp_path):
+    """The budget is used up by the other actor; the learner is killed in its close()."""
+    path, tally = tmp_path / "run", tmp_path / "tally"
+    tally.mkdir()
+    with Training(path, tally, budget=300, patience=200) as first:
+        hung = first.wait_for(lambda: first.process_of(ActorId(0, 1, 0)))
+        os.kill(hung, signal.SIGSTOP)
+        first.wait_for((path / "agent" / "config.json").exists)  # written before the learner closes
+        first.process.send_signal(signal.SIGKILL)
+        first.process.wait()
+    if alive(hung):
+        os.kill(hung, signal.SIGKILL)
+    assert read_account(path / "trajectories.jsonl").under_way > 0
+    assert not (path / "scores.csv").exists()
+    with Training(path, tally, "--resume", budget=300, patience=200) as second:
+        assert second.process.wait(timeout=120) == 0, (tmp_path / "log").read_text()
+    account = read_account(path / "trajectories.jsonl")
+    assert account.under_way == 0
+    assert account.asked == sum(account.trajectories.values())
+    assert (path / "scores.csv").exists()

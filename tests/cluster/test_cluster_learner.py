@@ -1,6 +1,8 @@
 """The learner of a cluster, with actors in this process: what it learns, drops, counts and says."""
 
+import itertools
 import json
+import re
 from contextlib import closing
 from dataclasses import replace
 
@@ -15,7 +17,7 @@ from usfa.cluster import ClusterConfig, read_account
 from usfa.cluster.acting import GIVE_UP_AFTER, ClusterActing
 from usfa.cluster.actor import Actor
 from usfa.cluster.ledger import ActorId
-from usfa.errors import InputError
+from usfa.errors import Diverged, InputError
 from usfa.learning import Learner, Rollout
 from usfa.learning.draws import Seeds
 from usfa.runs import build_agent, preset
@@ -230,6 +232,103 @@ def test_other_versions_on_another_node_are_one_sentence(make_learner, name):
     assert str(error.value) == expected
 
 
+# --- hung actors ---
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Five seconds pass whenever somebody looks at it."""
+    seconds = itertools.count(step=5)
+    monkeypatch.setattr("usfa.cluster.acting.time.monotonic", lambda: float(next(seconds)))
+
+
+def test_a_hung_actor_is_reported_and_replaced(tmp_path, make_learner, clock):
+    said = []
+    learner = finished(
+        make_learner(FakeFleet(hung={ActorId(0, 1, 0): 2}), replace(SETTINGS, budget=300), said, patience=50.0)
+    )
+    assert re.fullmatch(r"A trajectory of actor 1 is lost: it has not answered for \d\d seconds\.", said[0])
+    assert len(said) == 1
+    account = read_account(tmp_path / "trajectories.jsonl")
+    assert account.restarts == 1
+    assert account.trajectories["lost"] == 2
+    account.check(int(learner.frames.sum()))
+
+
+def test_actors_that_all_hang_end_the_run(make_learner, clock):
+    hung = {ActorId(0, actor, incarnation): 1 for actor in (0, 1) for incarnation in range(GIVE_UP_AFTER)}
+    with pytest.raises(
+        InputError, match=r"^Actor \d failed 5 times in a row; .* it has not answered for \d+ seconds\.$"
+    ):
+        finished(make_learner(FakeFleet(hung=hung), patience=50.0))
+
+
+def test_actors_that_never_start_end_the_run(make_learner, clock):
+    said, hung = [], {ActorId(0, actor, incarnation): 0 for actor in (0, 1) for incarnation in (0, 1, 2)}
+    with pytest.raises(InputError, match=r"^No trajectory arrived for 600 seconds from 2 actors; expected nodes with"):
+        finished(make_learner(FakeFleet(hung=hung), said=said))
+
+
+def test_an_actor_that_does_not_start_is_started_again(make_learner, clock):
+    said = []
+    fleet = FakeFleet(hung={ActorId(0, 1, 0): 0})
+    finished(make_learner(fleet, replace(SETTINGS, budget=900), said=said))
+    assert re.fullmatch(r"Actor 1 has not started for 6\d\d seconds; has Ray free CPUs\?", said[0])
+    assert ActorId(0, 1, 1) in fleet.actors
+
+
+@pytest.mark.parametrize("longest", [0.0, 1.0, 100.0])
+def test_patience_follows_the_longest_trajectory(make_learner, longest):
+    acting = make_learner(FakeFleet()).acting
+    acting._longest = longest
+    assert acting._patience == {0.0: 600, 1.0: 60, 100.0: 1000}[longest]
+
+
+def test_a_finished_run_does_not_wait_for_a_hung_actor(tmp_path, make_learner, clock):
+    learner = make_learner(FakeFleet(hung={ActorId(0, 1, 0): 4}))
+    finished(learner)
+    account = read_account(tmp_path / "trajectories.jsonl")
+    assert account.under_way == 0
+    assert account.trajectories["lost"] == 2
+    account.check(int(learner.frames.sum()))
+
+
+def test_a_learner_killed_while_it_closed_ends_when_resumed(tmp_path, make_learner):
+    """The run is done, and its ledger has trajectories under way that no process will deliver."""
+    killed = make_learner(FakeFleet())
+    while not killed.done:
+        killed.step()
+    tensors, values = killed.state()
+    assert read_account(tmp_path / "trajectories.jsonl").under_way == 3
+    resumed = make_learner(FakeFleet())
+    resumed.load_state({name: x.clone() for name, x in tensors.items()}, json.loads(json.dumps(values)))
+    finished(resumed)
+    account = read_account(tmp_path / "trajectories.jsonl")
+    assert account.under_way == 0
+    assert account.trajectories["lost"] == 3
+    account.check(int(resumed.frames.sum()))
+
+
+def test_a_diverging_run_says_so(make_learner, monkeypatch):
+    """The frames of its last trajectory are counted by the learner only."""
+    learner = make_learner(FakeFleet())
+    learner.step()
+    monkeypatch.setattr("usfa.learning.learner.LARGEST_LOSS", -1.0)
+    with pytest.raises(Diverged), closing(learner):
+        learner.step()
+
+
+def test_a_ledger_of_another_run_is_one_sentence(tmp_path, make_learner):
+    killed = make_learner(FakeFleet())
+    killed.step()
+    tensors, values = killed.state()
+    (tmp_path / "trajectories.jsonl").unlink()
+    resumed = make_learner(FakeFleet())
+    resumed.load_state({name: x.clone() for name, x in tensors.items()}, json.loads(json.dumps(values)))
+    with pytest.raises(InputError, match=r"^The ledger of trajectories does not fit the checkpoint: The account has 0"):
+        resumed.step()
+
+
 # --- the end, and going on ---
 
 
@@ -298,6 +397,7 @@ def test_the_report_says_how_it_goes(make_learner):
         ({"actors": 0}, "--actors is 0; expected at least 1."),
         ({"in_flight": 0}, "--in-flight is 0; expected at least 1."),
         ({"staleness": -1}, "--staleness is -1; expected at least 0."),
+        ({"patience": 0.0}, "--patience is 0.0; expected a positive number of seconds."),
         ({"cpus_per_actor": 0.0}, "--cpus-per-actor is 0.0; expected a positive number."),
         (
             {"cluster": None, "actors": 2},
@@ -315,6 +415,7 @@ def test_settings_are_said_as_flags():
     assert ClusterConfig().flags == ""
     assert ClusterConfig("local", 4).flags == "--cluster local --actors 4"
     assert (ClusterConfig("local", 1).requests, ClusterConfig("local", 4).requests) == (2, 1)
-    assert ClusterConfig("auto", 4, 3, 7, 0.5).flags == (
+    assert ClusterConfig("local", 2, patience=5.0).flags == "--cluster local --actors 2 --patience 5.0"
+    assert ClusterConfig("auto", 4, 3, 7, cpus_per_actor=0.5).flags == (
         "--cluster auto --actors 4 --in-flight 3 --staleness 7 --cpus-per-actor 0.5"
     )

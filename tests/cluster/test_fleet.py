@@ -1,22 +1,27 @@
 """What the fleet makes of Ray's answers, with a stand-in for Ray."""
 
+import socket
 from types import SimpleNamespace
 
 import pytest
 
 from usfa.cluster.acting import Arrival
 from usfa.cluster.ledger import ActorId
-from usfa.cluster.ray import RayFleet
+from usfa.cluster.ray import RayFleet, _explained, _Head
 from usfa.errors import InputError
 
 ACTOR = ActorId(0, 3, 0)
 
 
-class RayActorError(Exception):
+class RayError(Exception):
     pass
 
 
-class RayTaskError(Exception):
+class RayActorError(RayError):
+    pass
+
+
+class RayTaskError(RayError):
     def __init__(self, cause):
         self.cause = cause
 
@@ -25,11 +30,8 @@ class FakeRay:
     """Answers are functions to call; those of actors that do not exist never come."""
 
     exceptions = SimpleNamespace(
-        RayActorError=RayActorError,
+        RayError=RayError,
         RayTaskError=RayTaskError,
-        ObjectLostError=OSError,
-        OutOfMemoryError=MemoryError,
-        GetTimeoutError=TimeoutError,
     )
 
     def wait(self, answers, *, num_returns, timeout, fetch_local=True):
@@ -44,6 +46,7 @@ class FakeRay:
 def fleet():
     fleet = object.__new__(RayFleet)
     fleet._ray, fleet._requests, fleet._handles = FakeRay(), {}, {3: None}
+    fleet._head = SimpleNamespace(check=lambda: None)
     return fleet
 
 
@@ -58,8 +61,8 @@ def test_answers_come_with_the_names_of_their_requests(fleet):
     fleet._requests[lambda: "greeting"] = (ACTOR, 0)
     fleet._requests[lambda: "trajectory"] = (ACTOR, 7)
     assert fleet.ready == 1
-    assert fleet.next() == Arrival(ACTOR, 0, greeting="greeting")
-    assert fleet.next() == Arrival(ACTOR, 7, "trajectory")
+    assert fleet.next(1.0) == Arrival(ACTOR, 0, greeting="greeting")
+    assert fleet.next(1.0) == Arrival(ACTOR, 7, "trajectory")
     assert fleet.ready == 0
 
 
@@ -77,23 +80,46 @@ ModuleNotFoundError: No module named 'usfa'"""
         (RayActorError(KILLED), "lost", "The actor is dead because its worker process has died"),
         (RayActorError(RAISED), "lost", "ModuleNotFoundError: No module named 'usfa'"),
         (RayActorError(""), "lost", "RayActorError"),
-        (OSError("The object is gone. Its node left."), "lost", "The object is gone. Its node left"),
+        (RayError("The object is gone. Its node left."), "lost", "The object is gone. Its node left"),
         (RayTaskError(InputError("The reward is nan.")), "poisoned", "The reward is nan"),
+        (RayTaskError(KeyError("oops")), "poisoned", "KeyError: 'oops'"),
     ],
 )
 def test_failures_have_a_fate_and_a_reason(fleet, error, fate, why):
     fleet._requests[fails(error)] = (ACTOR, 2)
-    assert fleet.next() == Arrival(ACTOR, 2, fate=fate, why=why)
+    assert fleet.next(1.0) == Arrival(ACTOR, 2, fate=fate, why=why)
 
 
-def test_mistakes_of_our_own_are_not_hidden(fleet):
-    fleet._requests[fails(RayTaskError(KeyError("oops")))] = (ACTOR, 2)
-    with pytest.raises(RayTaskError):
-        fleet.next()
-
-
-def test_patience_ends(fleet, monkeypatch):
-    monkeypatch.setattr("usfa.cluster.ray.PATIENCE_SECONDS", 0.1)
+def test_what_does_not_come_is_not_waited_for(fleet):
     fleet._requests[None] = (ACTOR, 1)
-    with pytest.raises(InputError, match=r"^No trajectory arrived for 0 seconds from 1 actors; expected nodes with"):
-        fleet.next()
+    assert fleet.next(0.1) is None
+    assert not fleet.has_answer(ACTOR)
+    fleet._requests[lambda: "trajectory"] = (ACTOR, 2)
+    assert fleet.has_answer(ACTOR)
+    assert not fleet.has_answer(ACTOR._replace(incarnation=1))
+
+
+def test_a_lost_head_node_is_one_sentence(monkeypatch):
+    """While it answers nothing happens; a short interruption is forgiven."""
+    now = [0.0]
+    monkeypatch.setattr("usfa.cluster.ray.time.monotonic", lambda: now[0])
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        head = _Head(f"127.0.0.1:{port}")
+        now[0] = 100.0
+        head.check()
+    now[0] = 110.0
+    head.check()
+    now[0] = 121.0
+    with pytest.raises(
+        InputError, match=rf"^The head node of Ray at 127\.0\.0\.1:{port} is lost \(.*\); .* continue with --resume\.$"
+    ):
+        head.check()
+
+
+def test_errors_of_ray_are_one_sentence():
+    with (
+        pytest.raises(InputError, match=r"^Ray failed: The object is gone; continue with --resume\.$"),
+        _explained(FakeRay()),
+    ):
+        raise RayError("The object is gone.")

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from usfa.cluster.ledger import Account, AccountError, ActorId, Entry, Ledger, read_account
+from usfa.errors import InputError
 
 FIRST, SECOND = ActorId(0, 0, 0), ActorId(0, 1, 0)
 
@@ -87,6 +88,64 @@ def test_a_torn_line_was_never_written(tmp_path):
     assert account.under_way == 1
 
 
+def test_changed_lines_are_found(tmp_path):
+    path = tmp_path / "trajectories.jsonl"
+    ledger = Ledger(path)
+    ledger.begin(updates=0)
+    ledger.ask(FIRST, 2, "here", 1)
+    ledger.settle(learned(FIRST, 1, updates=1))
+    ledger.close()
+    whole = path.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    changed = [whole[:i] + bytes([whole[i] ^ 4]) + whole[i + 1 :] for i in range(len(whole) - 1)]
+    for content in [*changed, lines[0] + lines[2], lines[1] + lines[0] + lines[2], whole + b"{}\n", whole + b"\xff\n"]:
+        path.write_bytes(content)
+        with pytest.raises(
+            InputError, match=r"trajectories\.jsonl was changed: the checksum of line \d does not match"
+        ):
+            read_account(path)
+
+
+def test_ledgers_of_earlier_versions_have_no_checksums(tmp_path):
+    """They are read, with torn lines skipped, and appended to; a later change of their lines is found."""
+    path = tmp_path / "trajectories.jsonl"
+    before = b'{"session": 0, "resumed_at": 0}\n{"actor": [0, 0\n{"actor": [0, 0, 0], "asked": 2}\n'
+    path.write_bytes(before)
+    assert read_account(path).under_way == 2
+    ledger = Ledger(path)
+    ledger.begin(updates=0)
+    ledger.close()
+    assert read_account(path).trajectories["lost"] == 2
+    path.write_bytes(path.read_bytes().replace(b'"asked": 2', b'"asked": 3'))
+    with pytest.raises(InputError, match=r"the checksum of line 4 does not match\.$"):
+        read_account(path)
+
+
+@pytest.mark.parametrize(
+    "line", ['{"asked": 3}', '{"actor": 3}', '{"actor": [0, 0, 0], "asked": 10000000000}', '{"resumed_at": "x"}', "{}"]
+)
+def test_what_is_no_ledger_is_one_sentence(tmp_path, line):
+    path = tmp_path / "trajectories.jsonl"
+    path.write_text(f'{{"session": 0, "resumed_at": 0}}\n{{"checkpoint": 0}}\n{line}\n')
+    with pytest.raises(InputError, match=r"trajectories\.jsonl is not a ledger of trajectories: "):
+        read_account(path)
+
+
+def test_the_memory_of_learned_trajectories_is_bounded(ledger, tmp_path):
+    ledger.begin(updates=0)
+    ledger.ask(FIRST, 1, "here", 1)
+    for updates in range(1, 101):
+        ledger.settle(learned(FIRST, updates, updates), asked=updates + 1)
+        if updates % 10 == 0:
+            ledger.checkpoint(updates)
+    assert len(ledger.account._learned) == 20
+    ledger.close()
+    account = read_account(tmp_path / "trajectories.jsonl")
+    assert vars(account) == vars(ledger.account)
+    account.begin(updates=90)
+    account.check(learned_frames=900)
+
+
 def test_actors_that_were_replaced_are_counted(ledger):
     ledger.begin(updates=0)
     for incarnation in range(4):
@@ -132,6 +191,7 @@ def test_lines_are_json(ledger, tmp_path):
     ledger.ask(FIRST, 1, "here", 1)
     ledger.settle(Entry(FIRST, 1, "poisoned", 3, 2, 7, "phi is not finite"), asked=2)
     lines = [json.loads(line) for line in (tmp_path / "trajectories.jsonl").read_text().splitlines()]
+    assert all(len(line.pop("checksum")) == 16 for line in lines)
     assert lines == [
         {"session": 0, "resumed_at": 0},
         {"actor": [0, 0, 0], "asked": 1, "node": "here", "process": 1},

@@ -126,9 +126,10 @@ def watched(fleet):
     """A list that holds what arrived last."""
     found, receive = [], fleet.next
 
-    def next_arrival():
-        found[:] = [receive()]
-        return found[0]
+    def next_arrival(timeout):
+        arrival = receive(timeout)
+        found[:] = found if arrival is None else [arrival]
+        return arrival
 
     fleet.next = next_arrival
     return found

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from usfa.errors import InputError
+from usfa.files import checked_lines, read_json, write_json
 from usfa.runs import RunDirectory
 from usfa.version import __version__
 
@@ -34,19 +35,22 @@ def path(tmp_path):
 @pytest.fixture
 def run(path):
     run = opened(path, Recipe(3))
-    (path / "scores.csv").write_text("precious")
+    run.write("scores.csv", b"precious")
     return run
 
 
+def names(path):
+    return sorted(entry.name for entry in path.iterdir())
+
+
 def change_config(run, **fields):
-    config = json.loads((run.path / "config.json").read_text())
-    (run.path / "config.json").write_text(json.dumps(config | fields))
+    write_json(run.path / "config.json", read_json(run.path / "config.json") | fields)
 
 
 def test_new_directory_holds_the_config(path):
     run = opened(path, Recipe(3))
     assert run.config(Recipe) == Recipe(3)
-    saved = json.loads((path / "config.json").read_text())
+    saved = read_json(path / "config.json")
     assert saved == {"format": 2, "version": __version__, "kind": "Recipe", "steps": 3, "rate": 0.5}
 
 
@@ -88,7 +92,7 @@ def test_a_word_that_is_no_choice_deletes_nothing(run):
 
 def test_overwrite_starts_from_nothing(run):
     opened(run.path, Recipe(4), "overwrite")
-    assert [file.name for file in run.path.iterdir()] == ["config.json"]
+    assert names(run.path) == ["config.json", "manifest.json"]
     assert run.config(Recipe) == Recipe(4)
 
 
@@ -184,6 +188,15 @@ def test_a_torn_newest_checkpoint_falls_back_to_the_one_before(run):
     whole = states(run)[-1].read_bytes()
     for broken in (b"", whole[:-1], whole[: len(whole) // 2], whole[:-1] + bytes([whole[-1] ^ 1])):
         states(run)[-1].write_bytes(broken)
+        with pytest.warns(UserWarning, match=r"state-0000000010\.usfa is torn .* The checkpoint before it is used\.$"):
+            assert run.load_checkpoint()[1] == {"updates": 5}
+
+
+def test_a_checkpoint_under_another_name_is_refused(run):
+    save(run, 5)
+    save(run, 10)
+    states(run)[-1].write_bytes(states(run)[0].read_bytes())
+    with pytest.warns(UserWarning, match=r"it is a copy of state-0000000005\.usfa\. The checkpoint before it is used"):
         assert run.load_checkpoint()[1] == {"updates": 5}
 
 
@@ -206,16 +219,30 @@ def test_snapshots_round_trip_and_missing_ones_are_named(run):
 
 
 def test_rewinding_drops_later_and_torn_lines(run):
-    lines = [json.dumps({"updates": k, "loss": 0.1}) + "\n" for k in (20, 40, 60)]
-    run.metrics.write_text("".join(lines) + '{"updates": 8')
+    lines = [{"updates": k, "loss": 0.1} for k in (20, 40, 60)]
+    run.metrics.write_bytes(checked_lines(lines)[0] + b'{"updates": 8')
     run.rewind_metrics(40)
-    assert run.metrics.read_text() == "".join(lines[:2])
+    assert run.metrics.read_bytes() == checked_lines(lines[:2])[0]
+    assert run.last_metrics() == lines[1]
+
+
+def test_damaged_metrics_are_left_out_with_a_warning(run):
+    lines = [{"updates": k, "loss": 0.1} for k in (20, 40, 60)]
+    run.metrics.write_bytes(checked_lines(lines)[0].replace(b"40", b"41"))
+    with pytest.warns(UserWarning, match=r"metrics\.jsonl is damaged; left out: line 2\.$"):
+        assert run.read_metrics() == [lines[0], lines[2]]
+
+
+def test_metrics_of_earlier_versions_have_no_checksums(run):
+    lines = [{"updates": k, "loss": 0.1} for k in (20, 40)]
+    run.metrics.write_text("\n".join(["{torn", *map(json.dumps, lines), ""]))
+    assert run.read_metrics() == lines
 
 
 def test_overwrite_keeps_what_is_not_of_a_run(tmp_path):
     run = opened(tmp_path / "run", Recipe(steps=3))
     (run.path / "thesis.tex").write_text("years of work")
-    with pytest.raises(InputError, match=r"also holds 'thesis\.tex', not of a run; nothing was deleted\.$"):
+    with pytest.raises(InputError, match=r"also holds 'thesis\.tex', which no run wrote; nothing was deleted\.$"):
         opened(run.path, Recipe(steps=3), "overwrite")
     assert (run.path / "thesis.tex").exists()
     assert (run.path / "config.json").exists()
@@ -223,13 +250,14 @@ def test_overwrite_keeps_what_is_not_of_a_run(tmp_path):
 
 def test_only_one_process_works_in_a_directory(tmp_path):
     with RunDirectory.opened(tmp_path / "run", Recipe(steps=3)) as run:
+        run.claim("scores.csv")
         (run.path / ".scores.csv.x.part").write_text("half")  # in the middle of a write
         for existing in ("resume", "overwrite"):
             with pytest.raises(InputError, match="Another process is working in"):
                 opened(run.path, Recipe(steps=3), existing)
         assert (run.path / ".scores.csv.x.part").read_text() == "half"
     opened(run.path, Recipe(steps=3), "resume")
-    assert [entry.name for entry in run.path.iterdir()] == ["config.json"]
+    assert names(run.path) == ["config.json", "manifest.json"]
 
 
 @pytest.mark.parametrize(
@@ -241,7 +269,7 @@ def test_what_another_process_did_before_the_lock_counts(path, monkeypatch, exis
 
     def late(run):
         monkeypatch.setattr(RunDirectory, "_locked", lock)
-        (opened(path, Recipe(3)).path / "scores.csv").write_text("precious")
+        opened(path, Recipe(3)).write("scores.csv", b"precious")
         return lock(run)
 
     monkeypatch.setattr(RunDirectory, "_locked", late)
@@ -261,8 +289,8 @@ def test_runs_inside_a_run_are_not_swept(run):
 @pytest.mark.parametrize("kept", range(4))
 def test_a_run_that_was_being_replaced_is_not_taken_for_a_finished_one(run, path, monkeypatch, kept):
     """The process dies before it has deleted more than `kept` of four things."""
-    for name in ("report.md", "metrics.jsonl", "thesis.csv"):
-        (path / name).write_text("old")
+    for name in ("report.md", "metrics.jsonl"):
+        run.write(name, b"old")
     deleted = []
 
     def unlink(entry, missing_ok=False):
@@ -275,22 +303,22 @@ def test_a_run_that_was_being_replaced_is_not_taken_for_a_finished_one(run, path
         patched.setattr(Path, "unlink", unlink)
         with pytest.raises(KeyboardInterrupt):
             opened(path, Recipe(4), "overwrite")
-    assert set(deleted[:2]) <= {"scores.csv", "report.md"}
+    assert deleted == ["report.md", "scores.csv", "metrics.jsonl", "manifest.json"][:kept]
     assert opened(path, Recipe(4), "overwrite").config(Recipe) == Recipe(4)
-    assert [entry.name for entry in path.iterdir()] == ["config.json"]
+    assert names(path) == ["config.json", "manifest.json"]
 
 
 def test_what_a_kill_leaves_behind_is_swept(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / ".config.json.x.part").write_text("{")
     run = opened(tmp_path / "run", Recipe(steps=3))
-    assert [entry.name for entry in run.path.iterdir()] == ["config.json"]
+    assert names(run.path) == ["config.json", "manifest.json"]
 
 
 def test_what_a_torn_write_left_does_not_keep_a_run_from_being_replaced(run, path):
     (path / ".scores.csv.x.part").write_text("half")
     opened(path, Recipe(4), "overwrite")
-    assert [entry.name for entry in path.iterdir()] == ["config.json"]
+    assert names(path) == ["config.json", "manifest.json"]
 
 
 @pytest.mark.parametrize("existing", ["refuse", "resume"])
@@ -300,3 +328,91 @@ def test_a_check_refuses_what_preparing_would_and_changes_nothing(run, path, exi
     with pytest.raises(InputError):
         run.check(Recipe(4), existing)
     assert sorted(entry.name for entry in path.iterdir()) == before
+
+
+# --- what may be deleted ---
+
+
+def full(path):
+    """A run with files in folders, and a run inside it."""
+    run = opened(path, Recipe(3))
+    save(run, 5)
+    run.save_snapshot(10, {"x": torch.ones(2)}, {"episodes": [10]})
+    run.claim("agent/weights.safetensors", "figures/gap.png")
+    for name in ("agent/weights.safetensors", "figures/gap.png"):
+        (path / name).parent.mkdir()
+        (path / name).write_text("ours")
+    inner = opened(path / "runs" / "inner", Recipe(3))
+    inner.write("scores.csv", b"inner")
+    (path / "runs" / "empty").mkdir()
+    run.write("scores.csv", b"ours")
+    return run
+
+
+def contents(path):
+    return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+def test_overwrite_deletes_all_that_runs_wrote(path):
+    full(path)
+    opened(path, Recipe(4), "overwrite")
+    assert names(path) == ["config.json", "manifest.json"]
+
+
+@pytest.mark.parametrize(
+    "name", ["mine.csv", "checkpoints/mine.usfa", "agent/mine.onnx", "runs/inner/mine.csv", "runs/mine.txt", ".x.part"]
+)
+def test_files_of_the_user_keep_everything_from_being_deleted(path, name):
+    full(path)
+    (path / name).write_text("years")
+    before = contents(path)
+    with pytest.raises(InputError, match=rf"also holds '{Path(name).name if 'inner' in name else name}', which no run"):
+        opened(path, Recipe(4), "overwrite")
+    assert contents(path) == before
+
+
+@pytest.mark.parametrize("name", ["figures/gap.png", "figures", "runs/inner", "notes"])
+def test_links_are_never_followed(tmp_path, path, name):
+    full(path)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "gap.png").write_text("years")
+    there = path / name
+    if there.is_dir():
+        there.rename(tmp_path / "moved")
+    there.unlink(missing_ok=True)
+    there.symlink_to(tmp_path / "elsewhere")
+    before = contents(tmp_path)
+    with pytest.raises(InputError, match=r"which no run wrote; nothing was deleted\.$"):
+        opened(path, Recipe(4), "overwrite")
+    assert contents(tmp_path) == before
+
+
+def test_runs_without_a_manifest_are_not_deleted(path):
+    full(path)
+    (path / "manifest.json").unlink()
+    before = contents(path)
+    with pytest.raises(InputError, match=r"has no manifest\.json to say which of its files may be deleted"):
+        opened(path, Recipe(4), "overwrite")
+    assert contents(path) == before
+
+
+def test_a_manifest_forgets_deleted_checkpoints(run):
+    for updates in (5, 10, 15, 20):
+        save(run, updates)
+    listed = read_json(run.path / "manifest.json")["files"]
+    assert [name for name in listed if "state" in name] == [
+        f"checkpoints/state-00000000{updates}.usfa" for updates in (10, 15, 20)
+    ]
+
+
+def test_changed_results_are_found(run):
+    run.check_unchanged("scores.csv")
+    run.scores.write_text("prexious")
+    with pytest.raises(InputError, match=r"scores\.csv was changed: its checksum does not match manifest\.json\.$"):
+        run.read_scores()
+
+
+def test_a_link_to_nothing_is_no_directory(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(InputError, match=r"link is a link to nothing; expected a directory for the run"):
+        opened(tmp_path / "link", Recipe(3))

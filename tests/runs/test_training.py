@@ -1,6 +1,7 @@
 import errno
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -20,6 +22,7 @@ from usfa.errors import Diverged, InputError
 from usfa.evaluation import accuracy_of, evaluate, read_scores
 from usfa.learning import Learner
 from usfa.runs import RunDirectory, load, preset, train
+from usfa.runs.scoring import measure_accuracy
 from usfa.runs.training import build_agent
 from usfa.tasks import task_set
 
@@ -52,7 +55,7 @@ def test_a_run_leaves_all_its_files(tiny_run, tiny_config):
     files = {str(path.relative_to(tiny_run.path)) for path in tiny_run.path.rglob("*") if path.is_file()}
     snapshots = {f"checkpoints/snapshot-{milestone:010d}.usfa" for milestone in (0, 10, 20, 30, 40)}
     states = {name for name in files if name.startswith("checkpoints/state-")}
-    assert files == {"config.json", "metrics.jsonl", *RESULTS, *snapshots, *states}
+    assert files == {"config.json", "manifest.json", "metrics.jsonl", *RESULTS, *snapshots, *states}
     assert len(states) == 1
     assert tiny_run.config(type(tiny_config)) == tiny_config
 
@@ -486,7 +489,7 @@ def test_a_disk_without_room_for_the_run_is_said_before_anything_is_learned(tmp_
         ) as error:
             train(config, tmp_path / "run")
         wanted.append(float(re.search(r"at least (\d+\.\d)", str(error.value)).group(1)))
-    past = 3 * 2 * 200_000 * 2 * 2 * 4 / 2**20
+    past = 1.1 * 3 * 2 * 200_000 * 2 * 2 * 4 / 2**20
     assert wanted[1] - wanted[0] == pytest.approx(past, rel=0.01)
 
 
@@ -511,7 +514,8 @@ def test_a_disk_that_fills_up_later_is_one_sentence(tmp_path, monkeypatch, tiny_
 
     monkeypatch.setattr(RunDirectory, "save_checkpoint", full)
     with pytest.raises(
-        InputError, match=r"^The disk is full; free space and continue with --resume\. Nothing was saved yet\.$"
+        InputError,
+        match=r"^A file could not be written: No space left on device; .* Nothing was saved yet\.$",
     ):
         train(tiny_config, tmp_path / "run")
 
@@ -521,7 +525,7 @@ def test_failure_between_agent_and_scores_is_made_good(tmp_path, monkeypatch, ti
         raise OSError("No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("usfa.runs.training.write_table", full_disk)
+        patch.setattr(RunDirectory, "write", full_disk)
         with pytest.raises(OSError, match="No space"):
             train(tiny_config, tmp_path / "run")
     train(tiny_config, tmp_path / "run", "resume")
@@ -533,7 +537,8 @@ def test_a_torn_checkpoint_costs_time_only(tmp_path, monkeypatch, tiny_config, t
     newest = max((tmp_path / "run" / "checkpoints").glob("state-*"))
     assert newest.name == "state-0000000030.usfa"
     newest.write_bytes(newest.read_bytes()[:1000])
-    train(tiny_config, tmp_path / "run", "resume")
+    with pytest.warns(UserWarning, match=r"is torn .* The checkpoint before it is used\.$"):
+        train(tiny_config, tmp_path / "run", "resume")
     assert results(tmp_path / "run") == results(tiny_run.path)
 
 
@@ -570,6 +575,81 @@ def test_resume_of_a_finished_run_does_nothing(tiny_config, tiny_run, monkeypatc
     monkeypatch.setattr(Learner, "step", lambda _: pytest.fail("it trained again"))
     train(tiny_config, tiny_run.path, "resume")
     assert {path: path.stat().st_mtime_ns for path in tiny_run.path.rglob("*")} == before
+
+
+# --- damaged results ---
+
+
+@pytest.fixture
+def copied_run(tmp_path, tiny_run):
+    shutil.copytree(tiny_run.path, tmp_path / "run")
+    return RunDirectory(tmp_path / "run")
+
+
+@pytest.mark.parametrize("damage", ["missing", "torn"])
+def test_a_lost_snapshot_costs_its_rows_only(tmp_path, monkeypatch, tiny_config, tiny_run, damage):
+    def lose(*arguments):
+        path = tmp_path / "run" / "checkpoints" / "snapshot-0000000020.usfa"
+        path.unlink() if damage == "missing" else path.write_bytes(path.read_bytes()[:99])
+        return measure_accuracy(*arguments)
+
+    monkeypatch.setattr("usfa.runs.training.measure_accuracy", lose)
+    with pytest.warns(UserWarning, match=r"^The scores lack snapshot 20: .*snapshot-0000000020\.usfa"):
+        run = train(tiny_config, tmp_path / "run")
+    expected = read_scores(tiny_run.scores).query("snapshot != 20").reset_index(drop=True)
+    pd.testing.assert_frame_equal(read_scores(run.scores), expected, check_exact=True)
+    assert (run.agent / "config.json").read_bytes() == (tiny_run.agent / "config.json").read_bytes()
+
+
+def test_without_the_last_snapshot_there_is_still_an_agent(tmp_path, monkeypatch, tiny_config, tiny_run):
+    def lose(*arguments):
+        for path in (tmp_path / "run" / "checkpoints").glob("snapshot-*"):
+            path.unlink()
+        return measure_accuracy(*arguments)
+
+    monkeypatch.setattr("usfa.runs.training.measure_accuracy", lose)
+    with (
+        pytest.warns(UserWarning, match=r"^The scores lack snapshot"),
+        pytest.raises(InputError, match=r"has no intact snapshot to score; its agent is in "),
+    ):
+        train(tiny_config, tmp_path / "run")
+    weights = (tmp_path / "run" / "agent" / "weights.safetensors").read_bytes()
+    assert weights == (tiny_run.agent / "weights.safetensors").read_bytes()
+    assert load(tmp_path / "run").file.scores == {}
+
+
+def test_the_agent_is_saved_before_anything_is_measured(tmp_path, monkeypatch, tiny_config, tiny_run):
+    def failing(*_):
+        raise PowerCut
+
+    monkeypatch.setattr("usfa.runs.training.measure_accuracy", failing)
+    with pytest.raises(PowerCut):
+        train(tiny_config, tmp_path / "run")
+    assert load(tmp_path / "run").file.accuracy == ()
+    weights = (tmp_path / "run" / "agent" / "weights.safetensors").read_bytes()
+    assert weights == (tiny_run.agent / "weights.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["agent/weights.safetensors", "agent/config.json", "scores.csv"])
+@pytest.mark.parametrize("damage", ["missing", "torn"])
+def test_resume_repairs_the_results_of_a_finished_run(copied_run, monkeypatch, tiny_config, tiny_run, name, damage):
+    path = copied_run.path / name
+    path.unlink() if damage == "missing" else path.write_bytes(path.read_bytes()[:-9])
+    monkeypatch.setattr(Learner, "step", lambda _: pytest.fail("it trained again"))
+    if (name, damage) == ("scores.csv", "missing"):
+        train(tiny_config, copied_run.path, "resume")
+    else:
+        with pytest.warns(UserWarning, match=rf"{path.name}.* It is made again\.$"):
+            train(tiny_config, copied_run.path, "resume")
+    assert results(copied_run.path) == results(tiny_run.path)
+
+
+def test_what_cannot_be_repaired_is_one_sentence(copied_run, tiny_config):
+    (copied_run.agent / "weights.safetensors").unlink()
+    for path in (copied_run.path / "checkpoints").glob("state-*"):
+        path.unlink()
+    with pytest.raises(InputError, match=r"There is no checkpoint to make it again from\.$"):
+        train(tiny_config, copied_run.path, "resume")
 
 
 # --- real processes and real signals ---

@@ -2,8 +2,10 @@
 
 from usfa.agents.agent import Agent, AgentSpec, values_and_targets
 from usfa.agents.agent_files import (
+    AGENT_FILES,
     AGENTS,
     AgentFile,
+    check_weights,
     part_texts,
     read_agent,
     save_accuracy,
@@ -17,6 +19,7 @@ from usfa.agents.uvfa import UvfaAgent
 
 __all__ = [
     "AGENTS",
+    "AGENT_FILES",
     "Agent",
     "AgentFile",
     "AgentSpec",
@@ -26,6 +29,7 @@ __all__ = [
     "UsfaAgent",
     "UvfaAgent",
     "check_candidates",
+    "check_weights",
     "exact_sf_gpi",
     "load_agent",
     "part_texts",

@@ -80,6 +80,10 @@ class Agent(ABC):
         """Names and shapes of the weights of one run."""
         return {name: tuple(tensor.shape) for name, tensor in self._outline.state_dict().items()}
 
+    def parameter_types(self) -> dict[str, torch.dtype]:
+        """Names and types of the weights."""
+        return {name: tensor.dtype for name, tensor in self._outline.state_dict().items()}
+
     def initial_state(self, batch: int) -> CoreState:
         """The core state at the start of an episode."""
         state = self._outline.initial_state(batch)

@@ -17,7 +17,7 @@ from usfa.agents.usfa import UsfaAgent
 from usfa.agents.uvfa import UvfaAgent
 from usfa.decisions import Accuracy
 from usfa.errors import InputError
-from usfa.files import read_json, sha256, write_atomically, write_json
+from usfa.files import read_bytes, read_json, sha256, write_atomically, write_json
 from usfa.networks import NetworkConfig, Parameters
 from usfa.records import from_json, to_json
 from usfa.registry import Registry, import_modules
@@ -26,7 +26,9 @@ from usfa.version import __version__
 
 __all__ = [
     "AGENTS",
+    "AGENT_FILES",
     "AgentFile",
+    "check_weights",
     "part_texts",
     "read_agent",
     "save_accuracy",
@@ -39,6 +41,9 @@ AGENTS: Registry[Agent] = Registry("agent", Agent, {"usfa": UsfaAgent, "uvfa": U
 """Agents by name, for configurations and saved files."""
 
 FORMAT = 2
+CONFIG, WEIGHTS, CARD = "config.json", "weights.safetensors", "README.md"
+AGENT_FILES = (CONFIG, WEIGHTS, CARD)
+"""Names of the files in an agent directory."""
 
 
 @dataclass(frozen=True)
@@ -95,20 +100,20 @@ class AgentFile:
 def save_agent(directory: Path, file: AgentFile, parameters: Parameters) -> None:
     """Write an agent directory; `parameters` are [R, ...], in the order of `file.seeds`."""
     weights = safetensors.torch.save({name: tensor.detach().contiguous() for name, tensor in parameters.items()})
-    write_atomically(directory / "weights.safetensors", weights)
-    write_atomically(directory / "README.md", _model_card(file).encode())
+    write_atomically(directory / WEIGHTS, weights)
+    write_atomically(directory / CARD, _model_card(file).encode())
     _write_agent_file(directory, file, sha256(weights))
 
 
 def save_accuracy(directory: Path, accuracy: tuple[Accuracy, ...], trust: bool = False) -> None:
     """Write the errors of ψ of each run to the config.json of an agent directory."""
-    file, weights_sha256, _ = _read_agent_file(directory / "config.json", trust)
+    file, weights_sha256, _ = _read_agent_file(directory / CONFIG, trust)
     _write_agent_file(directory, replace(file, accuracy=accuracy), weights_sha256)
 
 
 def _write_agent_file(directory: Path, file: AgentFile, weights_sha256: str) -> None:
     config = {"format": FORMAT, "version": __version__, "weights_sha256": weights_sha256, **to_json(file)}
-    write_json(directory / "config.json", config)
+    write_json(directory / CONFIG, config)
 
 
 def _model_card(file: AgentFile) -> str:
@@ -140,35 +145,40 @@ def read_agent(directory: Path, trust: bool = False) -> tuple[AgentFile, Paramet
         directory: an agent directory.
         trust: whether to import modules that the file names, for classes of users.
     """
-    file, weights_sha256, found = _read_agent_file(directory / "config.json", trust)
-    weights = _read_weights(directory / "weights.safetensors", weights_sha256)
+    file, weights_sha256, found = _read_agent_file(directory / CONFIG, trust)
+    weights = _read_weights(directory / WEIGHTS, weights_sha256)
     if found == 1:
         weights = {_current_name(name): tensor for name, tensor in weights.items()}
-    _check_shapes(directory, file, weights)
+    check_weights(f"The weights in {directory}", file.agent(), len(file.seeds), weights)
     return file, weights
 
 
-def _check_shapes(directory: Path, file: AgentFile, weights: Parameters) -> None:
-    expected = {name: (len(file.seeds), *shape) for name, shape in file.agent().parameter_shapes().items()}
+def check_weights(source: str, agent: Agent, runs: int, weights: Parameters) -> None:
+    """Raise InputError if weights of several runs do not have the shapes and types of an agent, or are not finite."""
+    expected = {name: (runs, *shape) for name, shape in agent.parameter_shapes().items()}
     found = {name: tuple(tensor.shape) for name, tensor in weights.items()}
     for name in sorted(expected.keys() | found.keys()):
         if expected.get(name) != found.get(name):
             raise InputError(
-                f"The weights in {directory} do not fit their config.json: {name} has shape {found.get(name)}, "
-                f"expected {expected.get(name)}."
+                f"{source} do not fit their config.json: {name} has shape {found.get(name)}, expected "
+                f"{expected.get(name)}."
             )
+    for name, dtype in agent.parameter_types().items():
+        if weights[name].dtype != dtype:
+            raise InputError(
+                f"{source} do not fit their config.json: {name} is {weights[name].dtype}, expected {dtype}."
+            )
+        if not bool(weights[name].isfinite().all()):
+            raise InputError(f"{source} are not finite: {name} has NaN or infinite entries.")
 
 
 def _read_weights(path: Path, expected_sha256: str) -> Parameters:
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"File {path} cannot be read: {error.strerror}.") from error
+    content = read_bytes(path)
     if sha256(content) != expected_sha256:
         raise InputError(f"File {path} is torn or was changed: its checksum does not match config.json.")
     try:
         return safetensors.torch.load(content)
-    except safetensors.SafetensorError as error:
+    except (safetensors.SafetensorError, KeyError, ValueError) as error:  # KeyError: a type that torch does not have
         raise InputError(f"File {path} is not a safetensors file: {error}.") from error
 
 

@@ -56,12 +56,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Interrupted as stopped:
         print(f"\nusfa: {stopped}", file=sys.stderr)
         return 130
-    except (FileNotFoundError, NotADirectoryError, PermissionError, IsADirectoryError) as error:
-        print(f"usfa: {error.filename} cannot be used: {error.strerror}.", file=sys.stderr)
-        return 2
     except BrokenPipeError:  # the reader, such as `head`, closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        where = "A file" if error.filename is None else error.filename
+        print(f"usfa: {where} cannot be used: {error.strerror or error}.", file=sys.stderr)
+        return 2
+    except MemoryError as error:
+        print(f"usfa: there is not enough memory ({error}); expected smaller settings.", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         kept = "; continue an unfinished run with --resume" if words[:1] in (["train"], ["reproduce"]) else ""
         print(f"\nusfa: interrupted{kept}.", file=sys.stderr)

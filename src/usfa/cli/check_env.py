@@ -65,7 +65,7 @@ def run(words: list[str]) -> int:
     )
     console = Console()
     console.print(_table_of(findings))
-    console.print(f"{command.environment}: {_counted(findings)}.", highlight=False, soft_wrap=True)
+    console.print(f"{command.environment}: {_counted(findings)}.", highlight=False, markup=False, soft_wrap=True)
     if any(finding.severity == "error" for finding in findings):
         return 1
     print_next(_training(command))

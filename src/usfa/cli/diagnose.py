@@ -56,6 +56,7 @@ class Diagnose(AgentOptions):
     """Measure the error of ψ and save it with the agent, before any diagnosis."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.task is None and not self.measure:
             raise InputError("--task is missing; expected a task, such as 1,0, or --measure.")
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import pandas as pd
 import tyro
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from usfa.errors import InputError
@@ -70,6 +71,10 @@ class AgentOptions:
     trust: bool = False
     """Allow the agent's file to name modules to import, for its environment, network, sampler or agent class."""
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.rng < 2**63:
+            raise InputError(f"--rng is {self.rng}; expected a whole number from 0, below 2^63.")
+
 
 def parse(command: Any, program: str, words: list[str], default: Any = None) -> Any:
     _check_repeats(words)
@@ -106,19 +111,19 @@ def progress_console() -> Console:
 
 
 def table_of(rows: pd.DataFrame, title: str) -> Table:
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    table = Table(title=escape(title), title_justify="left", box=None, pad_edge=False)
     for name, column in rows.items():
         justify: Literal["left", "right"] = "right" if pd.api.types.is_numeric_dtype(column) else "left"
-        table.add_column(str(name), justify=justify)
+        table.add_column(escape(str(name)), justify=justify)
     for row in rows.itertuples(index=False):
-        table.add_row(*(format_cell(cell) for cell in row))
+        table.add_row(*(escape(format_cell(cell)) for cell in row))
     return table
 
 
 def print_lines(*lines: str) -> None:
     """Print the lines that are not empty, without breaking them."""
     for line in filter(None, lines):
-        Console().print(line, soft_wrap=True)
+        Console().print(line, markup=False, soft_wrap=True)
 
 
 def print_next(command: str) -> None:

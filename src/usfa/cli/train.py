@@ -28,7 +28,7 @@ from usfa.cluster import ClusterConfig, read_account
 from usfa.environments import ENVIRONMENTS, check_trusted, similar_environments
 from usfa.environments.room.yardstick import is_standard_room, read_yardstick
 from usfa.errors import InputError, unknown_name
-from usfa.evaluation import read_scores, summarise
+from usfa.evaluation import summarise
 from usfa.paper.room_report import ROOM_TITLE, final_table, has_rows_for, summary_of
 from usfa.records import to_json
 from usfa.registry import import_modules, is_own
@@ -146,13 +146,16 @@ def _with_flags(name: str, words: list[str], config: TrainConfig) -> Train:
 
 
 def _print_training(run: RunDirectory) -> None:
-    config, scores = run.config(TrainConfig), read_scores(run.scores)
+    config, scores = run.config(TrainConfig), run.read_scores()
     if is_standard_room(config.environment, config.environment_arguments) and has_rows_for(scores):
         table = table_of(final_table(summary_of(scores, read_yardstick())), ROOM_TITLE)
     else:
         table = _table_of_means(scores)
     Console().print(table)
+    if scores.snapshot.max() < config.milestones[-1]:
+        print_lines(f"The last snapshot is missing; these are the scores of snapshot {scores.snapshot.max()}.")
     if run.trajectories.exists():
+        run.check_unchanged(run.trajectories.name)
         print_lines(f"Of the actors: {read_account(run.trajectories)}.")
     task = format_task(parse_task(scores.task.iloc[-1]).round(2))
     own = [text for text in part_texts(to_json(config)) if isinstance(text, str) and is_own(text)]

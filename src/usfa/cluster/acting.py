@@ -13,7 +13,7 @@ from torch import Tensor
 
 from usfa.cluster.actor import Job
 from usfa.cluster.config import ClusterConfig
-from usfa.cluster.ledger import Account, ActorId, Entry, Fate, Ledger
+from usfa.cluster.ledger import Account, AccountError, ActorId, Entry, Fate, Ledger
 from usfa.cluster.messages import Delivery, Greeting, Versions, Weights, layout_of, pack_weights, problem, unpack
 from usfa.errors import InputError
 from usfa.learning import Acting, Collected, Learner
@@ -21,6 +21,10 @@ from usfa.learning import Acting, Collected, Learner
 __all__ = ["Arrival", "ClusterActing", "Fleet"]
 
 GIVE_UP_AFTER = 5  # failures of one actor in a row
+LISTEN_SECONDS = 1.0  # between two checks of Ctrl-C and of hung actors
+START_SECONDS = 600.0  # for the first trajectory, and for new actors; new nodes need minutes to start
+SHORTEST_PATIENCE = 60.0  # seconds
+END_SECONDS = 10.0  # without an answer, after the budget is used up
 
 
 class Arrival(NamedTuple):
@@ -38,7 +42,7 @@ class Fleet(Protocol):
     """The actors, on Ray or elsewhere."""
 
     def start(self, job: Job, actor: ActorId) -> None:
-        """Start an actor, replacing an earlier one with the same number; its first answer is a greeting."""
+        """Start an actor, and stop an earlier one with the same number; the first answer is a greeting."""
         ...
 
     def publish(self, weights: Weights) -> None:
@@ -49,8 +53,12 @@ class Fleet(Protocol):
         """Request a trajectory; an actor handles its requests one after the other."""
         ...
 
-    def next(self) -> Arrival:
-        """Wait for an answer to any request."""
+    def next(self, timeout: float) -> Arrival | None:
+        """Wait for an answer to any request; None if none comes within `timeout` seconds."""
+        ...
+
+    def has_answer(self, actor: ActorId) -> bool:
+        """Whether an answer of this actor has arrived and waits for :meth:`next`."""
         ...
 
     @property
@@ -126,6 +134,8 @@ class _ActorState:
         self.id = actor
         self.asked = 0
         self.failures = 0  # since the last good trajectory, also of earlier processes
+        self.greeted = False
+        self.heard = time.monotonic()  # when it was started, or answered
 
 
 class ClusterActing(Acting):
@@ -147,6 +157,8 @@ class ClusterActing(Acting):
         self._actors: list[_ActorState] = []
         self._current: Arrival | None = None  # of the trajectory of the current round
         self._taken_at, self._staleness_now = 0.0, 0
+        self._longest = 0.0  # seconds to collect a trajectory
+        self._updates = 0
         self.traffic = _Traffic(cluster.actors)
 
     # --- a round ---
@@ -157,7 +169,7 @@ class ClusterActing(Acting):
             self._begin(learner)
         while True:
             started = time.perf_counter()
-            arrival = self._fleet.next()
+            arrival = self._next()
             self.traffic.waited += time.perf_counter() - started
             if arrival.greeting is not None:
                 self._welcome(arrival.actor, arrival.greeting)
@@ -170,6 +182,45 @@ class ClusterActing(Acting):
                 return unpack(arrival.delivery, learner.device)
             self._drop(learner, arrival, fate, why)
 
+    def _next(self) -> Arrival:
+        """Wait for an answer, or for the end of the patience with an actor that does not answer."""
+        started = time.monotonic()
+        while time.monotonic() < started + START_SECONDS:
+            arrival = self._hung() or self._fleet.next(LISTEN_SECONDS)
+            if arrival is not None and arrival.actor == self._actors[arrival.actor.actor].id:
+                self._actors[arrival.actor.actor].heard = time.monotonic()
+                return arrival
+        raise InputError(
+            f"No trajectory arrived for {START_SECONDS:.0f} seconds from {len(self._actors)} actors; expected nodes "
+            "with free CPUs (`ray status` shows them)."
+        )
+
+    def _hung(self) -> Arrival | None:
+        """A failure in the name of an actor that has not answered for too long; None if there is none.
+
+        An actor that did not greet yet may wait for a free CPU, which is not its failure.
+        """
+        now = time.monotonic()
+        for actor in self._actors:
+            silence = now - actor.heard
+            if silence < self._patience or self._fleet.has_answer(actor.id):
+                continue
+            if actor.greeted:
+                sequence = min((number for asked, number in self.account.open if asked == actor.id), default=0)
+                why = f"it has not answered for {silence:.0f} seconds"
+                return Arrival(actor.id, sequence, fate="lost", why=why)
+            if silence > START_SECONDS:
+                self._report_problem(f"Actor {actor.id} has not started for {silence:.0f} seconds; has Ray free CPUs?")
+                self._start_again(actor)
+        return None
+
+    @property
+    def _patience(self) -> float:
+        """Seconds after which an actor that does not answer counts as hung."""
+        if self._cluster.patience is not None:
+            return self._cluster.patience
+        return max(SHORTEST_PATIENCE, 10 * self._longest) if self._longest else START_SECONDS
+
     def learned(self, learner: Learner) -> None:
         """Publish the new weights, and request another trajectory."""
         learned_at, staleness = time.perf_counter(), self._staleness_now
@@ -178,6 +229,7 @@ class ClusterActing(Acting):
         assert delivery is not None
         if not learner.done:
             self._fleet.publish(pack_weights(learner.rounds, learner.network.state))
+        self._updates, self._longest = learner.updates, max(self._longest, delivery.seconds)
         actor, frames = delivery.actor.actor, int(delivery.frames.sum())
         self._actors[actor].failures = 0
         self._settle(_entry(learner, self._current, "learned", staleness), again=not learner.done)
@@ -188,7 +240,11 @@ class ClusterActing(Acting):
         """Start the actors, at the first round: before it, a resumed run has not loaded its state."""
         self._layout = layout_of(learner.agent, learner.config, len(learner.seeds))
         session = self._ledger.begin(learner.updates)
-        self.account.check(int(learner.frames.sum()))
+        self._updates = learner.updates
+        try:
+            self.account.check(int(learner.frames.sum()))
+        except AccountError as error:
+            raise InputError(f"The ledger of trajectories does not fit the checkpoint: {error}") from error
         self._fleet.publish(pack_weights(learner.rounds, learner.network.state))
         self._job = Job(
             learner.agent,
@@ -211,7 +267,7 @@ class ClusterActing(Acting):
                     "expected the same on all nodes."
                 )
         actor = self._actors[actor_id.actor]
-        actor.asked = 0
+        actor.asked, actor.greeted = 0, True
         for _ in range(self._cluster.requests):
             self._ask(actor)
         self._ledger.ask(actor_id, actor.asked, greeting.node, greeting.process)
@@ -235,53 +291,65 @@ class ClusterActing(Acting):
     def _drop(self, learner: Learner, arrival: Arrival, fate: Fate, why: str) -> None:
         if fate != "stale":
             self._note_failure(arrival, fate, why)
-        if arrival.sequence:
-            entry = _entry(learner, arrival, fate, _staleness(learner, arrival), why)
-            self._settle(entry, again=arrival.delivery is not None)
-        if arrival.delivery is None:
-            self._replace(arrival.actor)
+        if arrival.delivery is not None:
+            self._settle(_entry(learner, arrival, fate, _staleness(learner, arrival), why), again=True)
+        else:
+            self._replace(learner, arrival, fate, why)
 
     def _note_failure(self, arrival: Arrival, fate: Fate, why: str) -> None:
         what = f"A trajectory of actor {arrival.actor}" if arrival.sequence else f"Actor {arrival.actor}"
         self._report_problem(f"{what} is {fate}: {why}.")
         actor = self._actors[arrival.actor.actor]
-        actor.failures += arrival.actor == actor.id  # a dead actor counts as one failure, however many requests it had
+        actor.failures += 1
         if actor.failures >= GIVE_UP_AFTER:
             raise InputError(f"Actor {actor.id.actor} failed {actor.failures} times in a row; the last time: {why}.")
 
     def _settle(self, entry: Entry, again: bool) -> None:
-        """Request another trajectory if `again` is set and the actor still runs; record both in the ledger."""
+        """Record the end of a trajectory, and request another one if `again` is set."""
         actor = self._actors[entry.actor.actor]
-        if again and actor.id == entry.actor:
+        if again:
             self._ask(actor)
-        self._ledger.settle(entry, actor.asked if actor.id == entry.actor else None)
+        self._ledger.settle(entry, actor.asked)
 
-    def _replace(self, dead: ActorId) -> None:
-        actor = self._actors[dead.actor]
-        if actor.id == dead:  # otherwise it is replaced already: each of its requests fails
-            actor.id = dead._replace(incarnation=dead.incarnation + 1)
-            self._fleet.start(self._job, actor.id)
+    def _replace(self, learner: Learner, failed: Arrival, fate: Fate, why: str) -> None:
+        """Settle all requests of an actor that failed, of which the others are lost with it, and start another one."""
+        for actor_id, sequence in self.account.open:
+            if actor_id == failed.actor:
+                own: Fate = fate if sequence == failed.sequence else "lost"
+                self._ledger.settle(Entry(actor_id, sequence, own, updates=learner.updates, why=why))
+        self._start_again(self._actors[failed.actor.actor])
+
+    def _start_again(self, actor: _ActorState) -> None:
+        actor.id = actor.id._replace(incarnation=actor.id.incarnation + 1)
+        actor.greeted, actor.heard = False, time.monotonic()
+        self._fleet.start(self._job, actor.id)
 
     # --- the end ---
 
     def close(self, learner: Learner) -> None:
-        """Stop the actors. A finished run waits for open requests, so that every frame is counted."""
+        """Stop the actors. A finished run waits a little for open requests, and writes off the others."""
         try:
-            while learner.done and self.account.under_way:
-                self._settle_last(learner, self._fleet.next())
-            for actor, sequence in self.account.open:
-                entry = Entry(actor, sequence, "lost", updates=learner.updates, why="the learner stopped")
-                self._ledger.settle(entry)
             if self._actors:
-                self.account.check(int(learner.frames.sum()))
+                if learner.done:
+                    self._count_surplus(learner)
+                    self.account.check(int(learner.frames.sum()))
+                for actor, sequence in self.account.open:
+                    entry = Entry(actor, sequence, "lost", updates=learner.updates, why="the learner stopped")
+                    self._ledger.settle(entry)
+            elif learner.done and self.account.under_way:  # its process was killed while it waited for these
+                self._ledger.begin(learner.updates)
         finally:
             self._fleet.close()
             self._ledger.close()
 
-    def _settle_last(self, learner: Learner, arrival: Arrival) -> None:
-        if arrival.sequence:
-            fate: Fate = arrival.fate if arrival.delivery is None else "surplus"
-            self._ledger.settle(_entry(learner, arrival, fate, _staleness(learner, arrival), arrival.why))
+    def _count_surplus(self, learner: Learner) -> None:
+        deadline = time.monotonic() + END_SECONDS
+        while self.account.under_way and time.monotonic() < deadline:
+            arrival = self._fleet.next(LISTEN_SECONDS)
+            if arrival is not None and (arrival.actor, arrival.sequence) in self.account.open:
+                fate: Fate = arrival.fate if arrival.delivery is None else "surplus"
+                self._ledger.settle(_entry(learner, arrival, fate, _staleness(learner, arrival), arrival.why))
+                deadline = time.monotonic() + END_SECONDS
 
     # --- reports ---
 
@@ -302,7 +370,7 @@ class ClusterActing(Acting):
     saves_exactly = True  # the episodes of actors are not saved
 
     def state(self) -> tuple[dict[str, Tensor], Any]:
-        self._ledger.sync()
+        self._ledger.checkpoint(self._updates)
         return {}, {}
 
     def load_state(self, tensors: dict[str, Tensor], values: Any) -> None:

@@ -29,6 +29,9 @@ class ClusterConfig:
     staleness: int | None = None
     """Maximum age, in rounds, of the weights that a trajectory was collected with; older trajectories are dropped. By
     default four times the number of trajectories in flight."""
+    patience: float | None = None
+    """Seconds without an answer after which an actor counts as hung and is replaced. By default ten times the longest
+    time to collect a trajectory so far, and at least a minute."""
     cpus_per_actor: float = 1.0
     """CPUs that Ray reserves for each actor; less than 1 lets actors share a CPU."""
 
@@ -38,6 +41,8 @@ class ClusterConfig:
                 raise InputError(f"--{name} is {value}; expected at least 1.")
         if self.staleness is not None and self.staleness < 0:
             raise InputError(f"--staleness is {self.staleness}; expected at least 0.")
+        if self.patience is not None and not 0 < self.patience < float("inf"):
+            raise InputError(f"--patience is {self.patience}; expected a positive number of seconds.")
         if not 0 < self.cpus_per_actor < float("inf"):
             raise InputError(f"--cpus-per-actor is {self.cpus_per_actor}; expected a positive number.")
         if self.cluster is None and self.actors > 1:
@@ -63,6 +68,7 @@ class ClusterConfig:
         changed = {
             "in-flight": (self.in_flight, None),
             "staleness": (self.staleness, None),
+            "patience": (self.patience, None),
             "cpus-per-actor": (self.cpus_per_actor, 1.0),
         }
         words = [f"--{name} {value}" for name, (value, default) in changed.items() if value != default]

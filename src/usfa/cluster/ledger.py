@@ -7,13 +7,17 @@ holds at every moment, also after actors or the learner were killed, because the
 
 from __future__ import annotations
 
-import json
-import os
 from collections import Counter
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TextIO
+from typing import Any, Literal, NamedTuple
+
+from usfa.errors import InputError
+from usfa.files import LineFile, read_lines
 
 __all__ = ["Account", "AccountError", "ActorId", "Entry", "Fate", "Ledger", "read_account"]
+
+KEPT_CHECKPOINTS = 3  # a run has two, and a third while it is written
+MOST_ASKED = 100_000  # requests in one line of the file
 
 Fate = Literal["learned", "stale", "poisoned", "lost", "surplus"]
 """Learned from; too old; malformed; lost with its actor; arrived after the end of the budget."""
@@ -56,7 +60,9 @@ class Account:
         self.frames: Counter[str] = Counter()
         self._asked_of: dict[ActorId, int] = {}
         self._under_way: dict[ActorId, set[int]] = {}
-        self._learned: list[tuple[int, int]] = []  # (updates, frames), for a session that resumes earlier
+        self._earlier_restarts = 0  # in earlier sessions
+        self._learned: list[tuple[int, int]] = []  # (updates, frames) since the oldest checkpoint
+        self._checkpoints: list[int] = []  # updates
 
     @property
     def under_way(self) -> int:
@@ -75,7 +81,7 @@ class Account:
     @property
     def restarts(self) -> int:
         """Number of replaced actors in all sessions."""
-        return sum(actor.incarnation > 0 for actor in self._asked_of)
+        return self._earlier_restarts + sum(actor.incarnation > 0 for actor in self._asked_of)
 
     def begin(self, updates: int) -> None:
         """Begin or resume at this update: later updates are forgotten, and trajectories under way are lost."""
@@ -84,7 +90,16 @@ class Account:
         self._move("learned", "forgotten", len(forgotten), sum(forgotten))
         self.trajectories["lost"] += self.under_way
         self._under_way.clear()
+        self._earlier_restarts = self.restarts
+        self._asked_of.clear()
+        self._checkpoints = [known for known in self._checkpoints if known <= updates]
         self.sessions += 1
+
+    def checkpoint(self, updates: int) -> None:
+        """Record a checkpoint; single trajectories from before the oldest one are no longer remembered."""
+        self._checkpoints = [*self._checkpoints, updates][-KEPT_CHECKPOINTS:]
+        if len(self._checkpoints) == KEPT_CHECKPOINTS:
+            self._learned = [known for known in self._learned if known[0] > self._checkpoints[0]]
 
     def _move(self, source: str, target: str, trajectories: int, frames: int) -> None:
         self.trajectories[source] -= trajectories
@@ -95,6 +110,8 @@ class Account:
     def ask(self, actor: ActorId, up_to: int) -> None:
         """Record that trajectories of an actor were requested, up to this sequence number."""
         before = self._asked_of.get(actor, 0)
+        if not before <= up_to <= before + MOST_ASKED:
+            raise AccountError(f"Actor {actor} was asked for {up_to} trajectories after {before}.")
         self.asked += up_to - before
         self._asked_of[actor] = up_to
         self._under_way.setdefault(actor, set()).update(range(before + 1, up_to + 1))
@@ -114,6 +131,9 @@ class Account:
         """Apply one line of the file."""
         if "resumed_at" in line:
             self.begin(line["resumed_at"])
+            return
+        if "checkpoint" in line:
+            self.checkpoint(line["checkpoint"])
             return
         actor = ActorId(*line["actor"])
         if "fate" in line:
@@ -146,14 +166,11 @@ class Ledger:
     def __init__(self, path: Path) -> None:
         self._path = path
         self.account = read_account(path)
-        self._file: TextIO | None = None
+        self._file: LineFile | None = None
 
     def begin(self, updates: int) -> int:
         """Begin or resume at this update; return the number of the session."""
-        torn = self._path.exists() and not self._path.read_bytes().endswith(b"\n")
-        self._file = self._path.open("a")
-        if torn:
-            self._file.write("\n")  # a line torn by a power cut stays separate
+        self._file = LineFile(self._path)
         self._write({"session": self.account.sessions, "resumed_at": updates})
         return self.account.sessions - 1
 
@@ -169,13 +186,13 @@ class Ledger:
     def _write(self, line: dict[str, Any]) -> None:
         assert self._file is not None
         self.account.apply(line)
-        self._file.write(json.dumps(line) + "\n")
-        self._file.flush()
+        self._file.append(line)
 
-    def sync(self) -> None:
-        """Flush the file to disk; required before a checkpoint is written."""
+    def checkpoint(self, updates: int) -> None:
+        """Record a checkpoint and flush the file to disk; required before the checkpoint is written."""
         if self._file is not None:
-            os.fsync(self._file.fileno())
+            self._write({"checkpoint": updates})
+            self._file.sync()
 
     def close(self) -> None:
         if self._file is not None:
@@ -183,13 +200,13 @@ class Ledger:
 
 
 def read_account(path: Path) -> Account:
-    """Read the account from a file; empty if the file does not exist. Torn lines are skipped."""
-    account = Account()
-    if path.exists():
-        for text in path.read_text("utf-8").splitlines():
-            try:
-                line = json.loads(text)
-            except ValueError:
-                continue
+    """Read the account from a file; empty if the file does not exist. Raise InputError if the file was changed."""
+    account, lines = Account(), read_lines(path)
+    if lines.damaged:
+        raise InputError(f"File {path} was changed: the checksum of line {lines.damaged[0]} does not match.")
+    for line in lines.values:
+        try:
             account.apply(line)
+        except (AccountError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise InputError(f"File {path} is not a ledger of trajectories: {error} in {str(line)[:200]}.") from error
     return account

@@ -16,14 +16,15 @@ from usfa.cluster.actor import Actor, Job
 from usfa.cluster.config import ClusterConfig
 from usfa.cluster.ledger import ActorId
 from usfa.cluster.messages import Weights
-from usfa.errors import InputError
+from usfa.errors import InputError, told
 
 __all__ = ["RayFleet", "connected", "cpus_here"]
 
 ANSWER_SECONDS = 5.0  # timeout of the first connection to a head node
 SETTINGS_FRAME = 4  # of HTTP/2
-PATIENCE_SECONDS = 600.0  # timeout for a trajectory; new nodes need minutes to start
-LISTEN_SECONDS = 1.0  # between two checks of Ctrl-C
+FETCH_SECONDS = 600.0  # timeout for the transfer of a trajectory
+PROBE_SECONDS = 5.0  # between two connections to the head node, to see whether it lives
+LOST_SECONDS = 20.0  # without a connection to the head node; after 60, Ray would end this process without a word
 LOOPBACK = "127.0.0.1"
 STORE_BYTES = 2 * 2**30  # limit of shared memory on one machine; allocated on demand
 
@@ -41,14 +42,25 @@ def connected(config: ClusterConfig) -> Iterator[None]:
     ray = _imported()
     if ray.is_initialized():
         _check_room(config, ray.cluster_resources().get("CPU", 0.0), "the cluster")
-        yield
+        with _explained(ray):
+            yield
         return
     _start_local(ray) if config.cluster == "local" else _join(ray, config.cluster)
     try:
         _check_room(config, ray.cluster_resources().get("CPU", 0.0), "the cluster")
-        yield
+        with _explained(ray):
+            yield
     finally:
         ray.shutdown()
+
+
+@contextmanager
+def _explained(ray: Any) -> Iterator[None]:
+    """Turn errors of Ray into one sentence."""
+    try:
+        yield
+    except ray.exceptions.RayError as error:
+        raise InputError(f"Ray failed: {_cause(error)}; continue with --resume.") from error
 
 
 def cpus_here() -> int:
@@ -168,11 +180,13 @@ class RayFleet:
         self._handles: dict[int, Any] = {}
         self._requests: dict[Any, tuple[ActorId, int]] = {}  # by object reference, oldest first
         self._weights: Any = None
+        self._head = _Head(self._ray.get_runtime_context().gcs_address)
 
     def start(self, job: Job, actor: ActorId) -> None:
         before = self._handles.get(actor.actor)
         if before is not None:
-            self._ray.kill(before)
+            self._ray.kill(before)  # also if it hangs
+            self._requests = {key: asked for key, asked in self._requests.items() if asked[0].actor != actor.actor}
         handle = self._handles[actor.actor] = self._remote.remote(job, actor)
         self._requests[handle.greet.remote()] = (actor, 0)
 
@@ -183,42 +197,65 @@ class RayFleet:
         answer = self._handles[actor.actor].collect.remote(self._weights)
         self._requests[answer] = (actor, sequence)
 
-    def next(self) -> Arrival:
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while time.monotonic() < deadline:
-            answers, _ = self._ray.wait(list(self._requests), num_returns=1, timeout=LISTEN_SECONDS)
-            if answers:
-                return self._received(answers[0])
-        raise InputError(
-            f"No trajectory arrived for {PATIENCE_SECONDS:.0f} seconds from {len(self._handles)} actors; expected "
-            "nodes with free CPUs (`ray status` shows them)."
-        )
+    def next(self, timeout: float) -> Arrival | None:
+        self._head.check()
+        answers, _ = self._ray.wait(list(self._requests), num_returns=1, timeout=timeout)
+        return self._received(answers[0]) if answers else None
 
     def _received(self, answer: Any) -> Arrival:
         actor, sequence = self._requests.pop(answer)
         errors = self._ray.exceptions
         try:
-            content = self._ray.get(answer, timeout=PATIENCE_SECONDS)
-        except (errors.RayActorError, errors.ObjectLostError, errors.OutOfMemoryError, errors.GetTimeoutError) as error:
+            content = self._ray.get(answer, timeout=FETCH_SECONDS)
+        except errors.RayTaskError as error:  # an exception in the actor, as a rule of its environment
+            return Arrival(actor, sequence, fate="poisoned", why=told(error.cause))
+        except errors.RayError as error:
             return Arrival(actor, sequence, fate="lost", why=_cause(error))
-        except errors.RayTaskError as error:
-            if not isinstance(error.cause, InputError):
-                raise
-            return Arrival(actor, sequence, fate="poisoned", why=str(error.cause).rstrip("."))
         return Arrival(actor, sequence, content) if sequence else Arrival(actor, sequence, greeting=content)
+
+    def has_answer(self, actor: ActorId) -> bool:
+        return self._answers([answer for answer, (asked, _) in self._requests.items() if asked == actor]) > 0
 
     @property
     def ready(self) -> int:
-        answers = [answer for answer, (_, sequence) in self._requests.items() if sequence]
-        if not answers:
+        return self._answers([answer for answer, (_, sequence) in self._requests.items() if sequence])
+
+    def _answers(self, requests: list[Any]) -> int:
+        """Number of requests that are answered."""
+        if not requests:
             return 0
-        return len(self._ray.wait(answers, num_returns=len(answers), timeout=0, fetch_local=False)[0])
+        return len(self._ray.wait(requests, num_returns=len(requests), timeout=0, fetch_local=False)[0])
 
     def close(self) -> None:
         for handle in self._handles.values():
             self._ray.kill(handle)
         self._handles.clear()
         self._requests.clear()
+
+
+class _Head:
+    """The head node. Without it Ray goes on for a minute and then ends all processes, also that of the learner."""
+
+    def __init__(self, address: str) -> None:
+        host, _, port = address.rpartition(":")
+        self._address = host.strip("[]"), int(port)
+        self._probed = self._answered = time.monotonic()
+
+    def check(self) -> None:
+        """Raise InputError if the head node accepts no connections any more."""
+        now = time.monotonic()
+        if now < self._probed + PROBE_SECONDS:
+            return
+        try:
+            socket.create_connection(self._address, timeout=PROBE_SECONDS).close()
+            self._answered = now
+        except OSError as error:
+            if now > self._answered + LOST_SECONDS:
+                raise InputError(
+                    f"The head node of Ray at {self._address[0]}:{self._address[1]} is lost ({error}); start a cluster "
+                    "again and continue with --resume."
+                ) from error
+        self._probed = time.monotonic()
 
 
 def _cause(error: Exception) -> str:

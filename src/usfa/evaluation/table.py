@@ -20,6 +20,7 @@ __all__ = [
     "SCORE_COLUMNS",
     "Summary",
     "bootstrap_interval",
+    "csv_bytes",
     "interquartile_mean",
     "read_scores",
     "score_table",
@@ -73,16 +74,23 @@ def score_table(
     return pd.DataFrame(columns)[list(SCORE_COLUMNS)]
 
 
-def write_table(path: Path, table: pd.DataFrame) -> None:
-    """Write a CSV that reads back to the same floats."""
+def csv_bytes(table: pd.DataFrame) -> bytes:
+    """A CSV that reads back to the same floats."""
     text = io.StringIO()
     table.to_csv(text, index=False, lineterminator="\n")
-    write_atomically(path, text.getvalue().encode())
+    return text.getvalue().encode()
+
+
+def write_table(path: Path, table: pd.DataFrame) -> None:
+    """Write a CSV that reads back to the same floats."""
+    write_atomically(path, csv_bytes(table))
 
 
 def read_scores(path: Path) -> pd.DataFrame:
     """Read a table of scores from :func:`write_table`."""
     texts = dict.fromkeys(("agent", "candidates", "rule", "training_set", "policies", "task_set", "task"), str)
+    if path.exists() and not path.is_file():  # a pipe would block
+        raise InputError(f"{path} is not a regular file; expected a table of scores.")
     try:
         scores = pd.read_csv(path, dtype=texts, converters={"score": _float, "optimal": _float})
     except (OSError, ValueError) as error:

@@ -78,9 +78,11 @@ class LearnerConfig:
     def __post_init__(self) -> None:
         for name in ("policies", "tasks"):
             object.__setattr__(self, name, text_of(getattr(self, name), f"learner.{name}"))
-        for name in ("policies_per_step", "environments", "trajectory_length", "updates_per_round", "budget"):
+        for name, most in _MOST.items():
             if getattr(self, name) < 1:
                 raise InputError(f"{name} is {getattr(self, name)}; expected at least 1.")
+            if getattr(self, name) > most:
+                raise InputError(f"{name} is {getattr(self, name)}; expected at most {most:,}.")
         for name in ("lambda_", "epsilon"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(f"{name} is {getattr(self, name)}; expected a number from 0 to 1.")
@@ -93,8 +95,8 @@ class LearnerConfig:
             raise InputError(f"repeat_exponent is {self.repeat_exponent}; expected at least 1, or None.")
         if not 0 < self.gamma <= 1:
             raise InputError(f"gamma is {self.gamma}; expected a number above 0, at most 1.")
-        if self.replay_ratio < 0:
-            raise InputError(f"replay_ratio is {self.replay_ratio}; expected 0 or more.")
+        if not 0 <= self.replay_ratio <= 1000:
+            raise InputError(f"replay_ratio is {self.replay_ratio}; expected 0 to 1,000.")
         if self.replay_capacity < 1:
             raise InputError(f"replay_capacity is {self.replay_capacity}; expected at least 1.")
         if self.trajectories_per_round % self.updates_per_round:
@@ -131,6 +133,16 @@ class LearnerConfig:
         if self.epsilon_max is None:
             return np.full(self.environments, self.epsilon)
         return np.geomspace(self.epsilon_max, self.epsilon, self.environments)
+
+
+_MOST = {
+    "policies_per_step": 10_000,
+    "environments": 1_000_000,
+    "trajectory_length": 1_000_000,
+    "updates_per_round": 1_000_000,
+    "budget": 2**53,
+}
+"""Largest values: typing errors end in a sentence, and not in a lack of memory."""
 
 
 def check_environments(config: LearnerConfig, training_tasks: NDArray[np.float64]) -> None:

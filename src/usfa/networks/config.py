@@ -21,6 +21,10 @@ MNIH_2015 = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
 """The convolutions of Mnih et al. 2015: channels, kernel and stride of each layer."""
 
 
+WIDEST = 65_536
+"""The largest width of a layer."""
+
+
 @dataclass(frozen=True)
 class NetworkConfig:
     """Widths of the layers, and classes of your own for the whole network or only its trunk."""
@@ -56,16 +60,20 @@ class NetworkConfig:
         for name, sizes in {"trunk": self.trunk, "embedding": self.embedding, "head": self.head}.items():
             if not sizes or min(sizes) < 1:
                 raise InputError(f"network.{name} is {sizes}; expected one or more widths of at least 1.")
+            if len(sizes) > 100 or max(sizes) > WIDEST:
+                raise InputError(f"network.{name} is {sizes[:4]}; expected at most 100 widths up to {WIDEST:,}.")
         if len(self.obs_centre) != len(self.obs_scale) or not all(0 < x < float("inf") for x in self.obs_scale):
             raise InputError(
                 f"network.obs_scale is {self.obs_scale}; expected {len(self.obs_centre)} positive numbers."
             )
         if not 0 < self.output_scale < float("inf"):
             raise InputError(f"network.output_scale is {self.output_scale}; expected a positive number.")
-        if self.memory < 0:
-            raise InputError(f"network.memory is {self.memory}; expected 0 or more units.")
+        if not 0 <= self.memory <= WIDEST:
+            raise InputError(f"network.memory is {self.memory}; expected 0 to {WIDEST:,} units.")
         for layer in self.convolutions:
-            if min(layer) < 1:
-                raise InputError(f"network.convolutions has {layer}; expected channels, kernel and stride from 1.")
+            if min(layer) < 1 or max(layer) > WIDEST:
+                raise InputError(
+                    f"network.convolutions has {layer}; expected channels, kernel and stride from 1 to {WIDEST:,}."
+                )
         if self.conditioning == "inner-product" and len(self.head) > 1:
             raise InputError(f"network.head is {self.head}; expected one width for an inner product.")

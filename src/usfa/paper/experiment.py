@@ -20,9 +20,8 @@ from rich.console import Console
 
 from usfa.agents.agent_files import part_texts
 from usfa.errors import InputError, Interrupted
-from usfa.evaluation import read_scores, write_table
+from usfa.evaluation import csv_bytes
 from usfa.figures import save
-from usfa.files import write_atomically
 from usfa.progress import interruptible, progress_bar
 from usfa.records import to_json
 from usfa.registry import import_modules
@@ -38,7 +37,7 @@ POLL_SECONDS = 0.5
 def train_in_turn(path: Path, configs: Mapping[str, TrainConfig], console: Console | None) -> pd.DataFrame:
     """Train each named configuration in `path/NAME`, resuming runs that were begun; return the scores of all."""
     runs = [train(config, path / name, "resume", console, name=name) for name, config in configs.items()]
-    return pd.concat([read_scores(run.scores) for run in runs], ignore_index=True)
+    return pd.concat([run.read_scores() for run in runs], ignore_index=True)
 
 
 def write_results(
@@ -46,10 +45,11 @@ def write_results(
 ) -> None:
     """Write NAME.csv for each table, figures/NAME.png for each figure, and report.md."""
     for name, table in tables.items():
-        write_table(run.path / f"{name}.csv", table)
+        run.write(f"{name}.csv", csv_bytes(table))
     for name, figure in figures.items():
+        run.claim(f"figures/{name}.png")
         save(figure, run.figures / f"{name}.png")
-    write_atomically(run.path / "report.md", report.encode())  # last: it marks the experiment as finished
+    run.write("report.md", report.encode())  # last: it marks the experiment as finished
 
 
 class Job(NamedTuple):

@@ -18,7 +18,7 @@ import pandas as pd
 import torch
 from rich.console import Console
 
-from usfa.agents import load_agent
+from usfa.agents import AGENT_FILES, load_agent
 from usfa.decisions import PAPER_RULE
 from usfa.environments.room.yardstick import read_yardstick
 from usfa.errors import InputError, unknown_name
@@ -122,9 +122,10 @@ def _write_results(experiment: RoomExperiment, run: RunDirectory, jobs: list[Job
     finished = [job for job in jobs if job.finished]
     if not finished:
         return
+    run.claim(*(f"agents/{job.path.name}/{file}" for job in finished for file in AGENT_FILES))
     for job in finished:
         shutil.copytree(RunDirectory(job.path).agent, run.path / "agents" / job.path.name, dirs_exist_ok=True)
-    scores = pd.concat([read_scores(RunDirectory(job.path).scores) for job in finished], ignore_index=True)
+    scores = pd.concat([RunDirectory(job.path).read_scores() for job in finished], ignore_index=True)
     training = pd.concat([_behaviour(job) for job in finished], ignore_index=True)
     configs = {name: experiment.config(name, experiment.seeds[0]) for name in experiment.variants}
     _report(run, scores, training, configs, console)
@@ -182,6 +183,7 @@ def report_agents(
     found = _agents_in(agents)
     checksums = {directory.name: read_json(directory / "config.json")["weights_sha256"] for directory in found}
     with RunDirectory.opened(path, AgentScores(checksums), existing) as run:
+        run.claim(*(f"agent-scores/{directory.name}.csv" for directory in found))
         tables = _score_in_parallel(found, run.path / "agent-scores", at_once or os.cpu_count() or 1, console)
         names = {str(table.agent.iloc[0]): config for table, config in zip(tables, found.values(), strict=True)}
         nothing = pd.DataFrame(columns=["agent", "seed", "task", "frames", "score"])

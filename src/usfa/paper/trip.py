@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from rich.console import Console
 
-from usfa.agents import AgentFile, TrainedAgent, exact_sf_gpi, save_agent
+from usfa.agents import AGENT_FILES, AgentFile, TrainedAgent, exact_sf_gpi, save_agent
 from usfa.decisions import PAPER_RULE, Gpi
 from usfa.environments import trip_mdp
 from usfa.errors import InputError
@@ -95,6 +95,7 @@ def _reproduce(experiment: TripExperiment, run: RunDirectory, console: Console |
     runs = run.path / "runs"
     mdp = trip_mdp(experiment.places, experiment.exploration_cost)
     learned = train_in_turn(runs, {variant: experiment.config(variant) for variant in TRIP_VARIANTS}, console)
+    run.claim(*(f"runs/{EXACT[0]}/{name}" for name in AGENT_FILES))
     _save_exact_agent(experiment, mdp, runs / EXACT[0])
     with progress_bar("figures and report", 4, "steps", console) as bar:
         scores = pd.concat([learned, _exact_table(mdp, runs)], ignore_index=True)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
 import time
-from typing import Any, NamedTuple, NoReturn, TextIO
+from contextlib import closing
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from usfa.errors import InputError, Interrupted
+from usfa.errors import InputError, Interrupted, told
+from usfa.files import LineFile
 from usfa.learning import Learner, Update
 from usfa.networks import Parameters
 from usfa.runs.directory import KEPT_CHECKPOINTS, RunDirectory
@@ -28,7 +28,7 @@ class MetricsLog:
     """Writes metrics.jsonl: a line of means for every few rounds."""
 
     def __init__(self, run: RunDirectory, learner: Learner) -> None:
-        self._path = run.metrics
+        self._run = run
         self._learner = learner
         self._recent: list[Update] = []
         self._started = time.monotonic()
@@ -36,13 +36,13 @@ class MetricsLog:
         self._shown_return = ""
 
     def __enter__(self) -> MetricsLog:
-        self._file: TextIO = self._path.open("a")
+        self._run.claim(self._run.metrics.name)
+        self._file = LineFile(self._run.metrics)
         return self
 
     def __exit__(self, *_: object) -> None:
-        with self._file:
-            self._file.flush()
-            os.fsync(self._file.fileno())  # scores.csv, written later, marks the run as complete
+        with closing(self._file):
+            self._file.sync()  # scores.csv, written later, marks the run as complete
 
     def write(self, update: Update) -> None:
         self._recent.append(update)
@@ -63,8 +63,7 @@ class MetricsLog:
             "seconds": round(time.monotonic() - self._started, 3),
         }
         report = self._learner.acting.report()
-        self._file.write(json.dumps(line | ({"cluster": report} if report else {})) + "\n")
-        self._file.flush()
+        self._file.append(line | ({"cluster": report} if report else {}))
         self._recent.clear()
         self._set_note(loss, returns)
 
@@ -189,12 +188,19 @@ class Checkpoints:
         """Restore the newest checkpoint; return False if there is none."""
         saved = self._run.load_checkpoint()
         if saved is not None:
-            tensors, values = saved
-            self._learner.load_state(tensors, values["learner"])
-            self._snapshots.load_state(tensors, values["snapshots"])
+            self._load(*saved)
         self.saved_at = self._learner.updates
         self._run.rewind_metrics(self.saved_at)
         return saved is not None
+
+    def _load(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        try:
+            self._learner.load_state(tensors, values["learner"])
+            self._snapshots.load_state(tensors, values["snapshots"])
+        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            raise InputError(
+                f"The checkpoint in {self._run.path} does not fit its configuration: {told(error)}."
+            ) from error
 
     @property
     def due(self) -> bool:

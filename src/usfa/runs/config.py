@@ -56,6 +56,8 @@ class EvaluationConfig:
         for setting in ("rules", "final_rules"):
             texts = tuple(text_of(rule, f"evaluation.{setting}") for rule in getattr(self, setting))
             object.__setattr__(self, setting, texts)
+        if self.snapshots > 10_000:
+            raise InputError(f"snapshots is {self.snapshots}; expected at most 10,000.")
         if self.episodes < 1:
             raise InputError(f"evaluation.episodes is {self.episodes}; expected at least 1.")
         if not 0 <= self.epsilon <= 1:
@@ -107,9 +109,13 @@ class TrainConfig:
             raise InputError(f"agent is {self.agent!r}, which is computed, not trained; expected usfa or uvfa.")
         if not self.seeds or len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
             raise InputError(f"seeds are {self.seeds}; expected one or more different whole numbers from 0.")
+        if len(self.seeds) > 10_000 or max(self.seeds) >= 2**63:
+            raise InputError(f"seeds are up to {max(self.seeds)}; expected at most 10,000 numbers below 2^63.")
         for name, value in {"checkpoint_every": self.checkpoint_every, "threads": self.threads}.items():
             if value < 1:
                 raise InputError(f"{name} is {value}; expected at least 1.")
+        if self.threads > 1024:
+            raise InputError(f"threads is {self.threads}; expected at most 1024.")
         if not 1 <= self.evaluation.snapshots <= self.learner.budget:
             raise InputError(
                 f"snapshots is {self.evaluation.snapshots}; expected 1 to {self.learner.budget}, the budget."

@@ -1,6 +1,7 @@
 """The run directory: the files of a training run.
 
 config.json          the resolved configuration, accepted by `usfa train`
+manifest.json        the names of all other files of the run, and checksums of its results
 metrics.jsonl        a line for every few updates
 trajectories.jsonl   the ledger of trajectories, on a cluster
 checkpoints/         the state to resume from, and snapshots
@@ -13,21 +14,35 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
+import pandas as pd
 import safetensors
 import safetensors.torch
 from torch import Tensor
 
 from usfa.agents import part_texts, updated_settings
 from usfa.errors import InputError
-from usfa.files import read_checked, read_json, write_atomically, write_checked, write_json
+from usfa.evaluation import read_scores
+from usfa.files import (
+    checked_lines,
+    last_line,
+    read_bytes,
+    read_checked,
+    read_json,
+    read_lines,
+    sha256,
+    write_atomically,
+    write_checked,
+    write_json,
+)
 from usfa.records import from_json, to_json
 from usfa.registry import import_modules
+from usfa.runs.manifest import CONFIG, MANIFEST, add_to_manifest, check_unchanged, is_temporary, written_entries
 from usfa.version import __version__
 
 __all__ = ["OnExisting", "RunDirectory", "read_config"]
@@ -80,6 +95,8 @@ class RunDirectory:
         choices = get_args(OnExisting)
         if existing not in choices:  # a misspelt value must not delete an existing run
             raise InputError(f"existing is {existing!r}; expected one of {', '.join(map(repr, choices))}.")
+        if self.path.is_symlink() and not self.path.exists():
+            raise InputError(f"{self.path} is a link to nothing; expected a directory for the run, or a new name.")
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"{self.path} is a file; expected a directory for the run.")
         if not self._holds_something:
@@ -91,12 +108,12 @@ class RunDirectory:
 
     @property
     def _holds_something(self) -> bool:
-        return self.path.is_dir() and any(not entry.match(_TORN) for entry in self.path.iterdir())
+        return self.path.is_dir() and any(not is_temporary(self.path, entry.name) for entry in self.path.iterdir())
 
     def _check_replaceable(self, kind: str, existing: OnExisting) -> None:
-        if not (self.path / "config.json").is_file():
+        if not (self.path / CONFIG).is_file():
             raise InputError(f"Directory {self.path} holds files that are not a run; expected an empty or new one.")
-        header, _ = _read_header(self.path / "config.json")
+        header, _ = _read_header(self.path / CONFIG)
         if header["kind"] != kind:
             raise InputError(f"Directory {self.path} holds a {header['kind']}, not a {kind}; choose another --out.")
         if existing == "refuse":
@@ -104,29 +121,31 @@ class RunDirectory:
                 f"Directory {self.path} already holds a run; continue it with --resume, replace it with --overwrite, "
                 "or choose another --out."
             )
-        foreign = sorted(entry.name for entry in self.path.iterdir() if not _is_ours(entry))
-        if foreign:
-            raise InputError(f"Directory {self.path} also holds {foreign[0]!r}, not of a run; nothing was deleted.")
+        written_entries(self.path)  # raises if there is anything else
 
     def _sweep(self) -> None:
         """Remove temporary files of interrupted writes, except those of runs inside this directory."""
-        folders = [entry for entry in self.path.iterdir() if entry.is_dir() and entry.name != "runs"]
-        for folder in (self.path, *folders):
-            for torn in folder.glob(_TORN):
-                torn.unlink()
+        for folder in ("", "agent", "checkpoints", "figures"):
+            inside = self.path / folder
+            for entry in inside.iterdir() if inside.is_dir() and (not folder or not inside.is_symlink()) else ():
+                if is_temporary(self.path, f"{folder}/{entry.name}" if folder else entry.name):
+                    entry.unlink()
 
     def _begin(self, config: object) -> None:
         """Delete everything, results first, and write the configuration. A run killed in between is unfinished."""
-        ends = [entry for entry in self.path.iterdir() if entry.name in _LAST_WRITTEN]
-        rest = [entry for entry in self.path.iterdir() if entry.name not in {*_LAST_WRITTEN, "config.json"}]
-        for entry in (*ends, *rest):
-            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+        entries = written_entries(self.path)
+        ends = [entry for entry in entries if entry.parent == self.path and entry.name in _LAST_WRITTEN]
+        kept = {*ends, self.path / CONFIG, self.path / MANIFEST}
+        for entry in (*ends, *(entry for entry in entries if entry not in kept)):
+            entry.rmdir() if entry.is_dir() else entry.unlink()
+        (self.path / MANIFEST).unlink(missing_ok=True)  # after the files that only it lists
         header = {"format": FORMAT, "version": __version__, "kind": type(config).__name__}
-        write_json(self.path / "config.json", header | to_json(config))
+        write_json(self.path / CONFIG, header | to_json(config))
+        self.claim()
 
     def _check_same(self, config: object) -> None:
         found, wanted = self.config(type(config)), config
-        header, _ = _read_header(self.path / "config.json")
+        header, _ = _read_header(self.path / CONFIG)
         if header["format"] != FORMAT and not any((self.path / name).exists() for name in _LAST_WRITTEN):
             raise InputError(
                 f"The run in {self.path} was started by usfa {header['version']}, whose checkpoints cannot be resumed; "
@@ -141,15 +160,15 @@ class RunDirectory:
     def config(self, kind: type[Config], trust: bool = False) -> Config:
         """Read the configuration; raise InputError if the directory is not a run of this kind."""
         self.check_kind(kind)
-        return read_config(self.path / "config.json", kind, trust)
+        return read_config(self.path / CONFIG, kind, trust)
 
     def check_kind(self, kind: type[Config]) -> None:
         """Raise InputError if the directory is not a run of this kind and format; its settings are not read."""
         if not self.path.is_dir():
             raise InputError(f"Run directory {self.path} does not exist.")
-        if not (self.path / "config.json").is_file():
+        if not (self.path / CONFIG).is_file():
             raise InputError(f"Directory {self.path} is not a run: it has no config.json.")
-        header, _ = _read_header(self.path / "config.json")
+        header, _ = _read_header(self.path / CONFIG)
         if header["kind"] != kind.__name__:
             raise InputError(f"File {self.path / 'config.json'} holds a {header['kind']}; expected a {kind.__name__}.")
 
@@ -171,6 +190,29 @@ class RunDirectory:
 
     # --- files ---
 
+    def claim(self, *names: str) -> None:
+        """Add names of files to the manifest; required before they are written."""
+        add_to_manifest(self.path, {CONFIG: "", **dict.fromkeys(names, "")})
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a result, with its checksum in the manifest."""
+        add_to_manifest(self.path, {name: sha256(content)})
+        write_atomically(self.path / name, content)
+
+    def seal_logs(self) -> None:
+        """Add the checksums of the logs to the manifest, when nothing more is appended to them."""
+        logs = [path for path in (self.metrics, self.trajectories) if path.exists()]
+        add_to_manifest(self.path, {path.name: sha256(read_bytes(path)) for path in logs})
+
+    def read_scores(self) -> pd.DataFrame:
+        """Read scores.csv; raise InputError if it was changed."""
+        self.check_unchanged(self.scores.name)
+        return read_scores(self.scores)
+
+    def check_unchanged(self, name: str) -> None:
+        """Raise InputError if a result or a log of a finished run was changed."""
+        check_unchanged(self.path, name)
+
     def _checkpoint(self, updates: int) -> Path:
         return self.path / "checkpoints" / f"state-{updates:010d}.usfa"
 
@@ -181,21 +223,32 @@ class RunDirectory:
         self, updates: int, tensors: dict[str, Tensor], values: dict[str, Any], kept: int = KEPT_CHECKPOINTS
     ) -> None:
         """Write a checkpoint, and delete all but the newest `kept`."""
-        _write_tensors(self._checkpoint(updates), tensors, values)
+        self._write_tensors(self._checkpoint(updates), tensors, values)
         for old in self._checkpoints()[:-kept]:
             old.unlink()
 
     def load_checkpoint(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        """Read the newest intact checkpoint; None if there are no checkpoints, InputError if all are torn."""
+        """Read the newest intact checkpoint, with a warning if a newer one is torn.
+
+        Return None if there are no checkpoints; raise InputError if all are torn.
+        """
         broken: InputError | None = None
         for path in reversed(self._checkpoints()):
             try:
-                return _read_tensors(path)
+                found = _read_tensors(path)
             except InputError as error:
                 broken = error
+                continue
+            if broken is not None:
+                warnings.warn(f"{broken} The checkpoint before it is used.", stacklevel=2)
+            return found
         if broken is not None:
             raise broken
         return None
+
+    @property
+    def has_checkpoints(self) -> bool:
+        return bool(self._checkpoints())
 
     def _checkpoints(self) -> list[Path]:
         return sorted((self.path / "checkpoints").glob("state-*.usfa"))
@@ -203,10 +256,10 @@ class RunDirectory:
     @property
     def bytes_of_checkpoints(self) -> int:
         """Size of all checkpoints and snapshots."""
-        return sum(path.stat().st_size for path in (self.path / "checkpoints").glob("*.usfa"))
+        return sum(path.lstat().st_size for path in (self.path / "checkpoints").glob("*.usfa"))
 
     def save_snapshot(self, milestone: int, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
-        _write_tensors(self._snapshot(milestone), tensors, values)
+        self._write_tensors(self._snapshot(milestone), tensors, values)
 
     def load_snapshot(self, milestone: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
         path = self._snapshot(milestone)
@@ -214,31 +267,38 @@ class RunDirectory:
             raise InputError(f"The run in {self.path} has no snapshot {path.name}; finish it with --resume.")
         return _read_tensors(path)
 
+    def _write_tensors(self, path: Path, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        self.claim(path.relative_to(self.path).as_posix())
+        contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
+        write_checked(
+            path, safetensors.torch.save(contiguous, metadata={"values": json.dumps(values), "file": path.name})
+        )
+
     def read_metrics(self) -> list[dict[str, Any]]:
-        """Read all intact lines of metrics.jsonl."""
-        if not self.metrics.exists():
-            return []
-        return _whole_lines(self.metrics.read_bytes())
+        """Read all lines of metrics.jsonl; warn of damaged ones, which are left out."""
+        found = read_lines(self.metrics)
+        if found.damaged:
+            lines = ", ".join(map(str, found.damaged))
+            warnings.warn(f"File {self.metrics} is damaged; left out: line {lines}.", stacklevel=2)
+        else:
+            try:
+                self.check_unchanged(self.metrics.name)
+            except InputError as error:
+                warnings.warn(str(error), stacklevel=2)
+        return [line for line in found.values if isinstance(line.get("updates"), int)]
 
     def last_metrics(self) -> dict[str, Any]:
-        """Read the last intact line of metrics.jsonl, without reading the whole file; empty if there is none."""
-        if not self.metrics.exists():
-            return {}
-        with self.metrics.open("rb") as file:
-            file.seek(max(0, self.metrics.stat().st_size - _LONGEST_LINE))
-            return next(reversed(_whole_lines(file.read())), {})
+        """Read the last line of metrics.jsonl, to show progress; empty if there is none."""
+        return last_line(self.metrics)
 
     def rewind_metrics(self, updates: int) -> None:
         """Delete the lines after this update, which a resumed run writes again."""
         if self.metrics.exists():
-            kept = [json.dumps(line) + "\n" for line in self.read_metrics() if line["updates"] <= updates]
-            write_atomically(self.metrics, "".join(kept).encode())
+            kept = [line for line in self.read_metrics() if line["updates"] <= updates]
+            write_atomically(self.metrics, checked_lines(kept)[0])
 
 
-_TORN = ".*.part"  # temporary files of interrupted writes
 _LAST_WRITTEN = {"scores.csv", "report.md"}  # their presence marks a finished run or experiment
-_LONGEST_LINE = 4096
-_OURS = {"config.json", "metrics.jsonl", "trajectories.jsonl", "report.md", "checkpoints", "agent", "figures", "runs"}
 
 
 def _differences(was: dict[str, Any], now: dict[str, Any], inside: str = "") -> Iterator[str]:
@@ -249,24 +309,6 @@ def _differences(was: dict[str, Any], now: dict[str, Any], inside: str = "") -> 
             yield from _differences(before, after, f"{inside}{name}.")
         elif before != after:
             yield f"{inside}{name} was {json.dumps(before)}, now {json.dumps(after)}"
-
-
-def _is_ours(entry: Path) -> bool:
-    """Whether an entry of a run directory is written by runs."""
-    return entry.name in _OURS or entry.suffix == ".csv" or entry.match(_TORN)
-
-
-def _whole_lines(content: bytes) -> list[dict[str, Any]]:
-    """Lines of metrics.jsonl, without torn ones."""
-    found = []
-    for line in content.split(b"\n")[:-1]:
-        try:
-            metrics = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(metrics, dict) and isinstance(metrics.get("updates"), int):
-            found.append(metrics)
-    return found
 
 
 def read_config(path: Path, kind: type[Config], trust: bool = False) -> Config:
@@ -296,17 +338,15 @@ def _read_header(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     return header, updated_settings(fields)
 
 
-def _write_tensors(path: Path, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
-    contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
-    write_checked(path, safetensors.torch.save(contiguous, metadata={"values": json.dumps(values)}))
-
-
 def _read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     content = read_checked(path)
     try:
         tensors = safetensors.torch.load(content)
         length = int.from_bytes(content[:8], "little")
-        values = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["values"])
+        metadata = json.loads(content[8 : 8 + length])["__metadata__"]
+        values = json.loads(metadata["values"])
     except (safetensors.SafetensorError, KeyError, ValueError) as error:
         raise InputError(f"File {path} is not a checkpoint of usfa: {error}.") from error
+    if metadata.get("file", path.name) != path.name:
+        raise InputError(f"File {path} was changed: it is a copy of {metadata['file']}.")
     return tensors, values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
@@ -11,9 +12,12 @@ import pandas as pd
 from numpy.typing import NDArray
 from rich.console import Console
 
-from usfa.agents import Agent, AgentFile, TrainedAgent
+from usfa.agents import Agent, AgentFile, TrainedAgent, check_weights
 from usfa.decisions import SINGLE, Accuracy, rule_name
+from usfa.errors import InputError
 from usfa.evaluation import Scorer, ScoringProtocol, measured_accuracy, score_table
+from usfa.learning import Learner
+from usfa.networks import Parameters
 from usfa.progress import ProgressBar, progress_bar
 from usfa.registry import text_of
 from usfa.runs.config import TrainConfig
@@ -21,24 +25,37 @@ from usfa.runs.directory import RunDirectory
 from usfa.samplers import LearnedPolicies, parse_sampler
 from usfa.tasks import parse_tasks
 
-__all__ = ["final_means", "measure_accuracy", "score_agent", "score_snapshots"]
+__all__ = ["final_counts", "final_means", "measure_accuracy", "score_agent", "score_snapshots"]
 
 
 def measure_accuracy(
-    config: TrainConfig, agent: Agent, run: RunDirectory, console: Console | None, name: str
+    config: TrainConfig,
+    agent: Agent,
+    parameters: Parameters,
+    frames: Sequence[int],
+    console: Console | None,
+    name: str,
 ) -> tuple[Accuracy, ...]:
-    """Measure the errors of ψ of every run after training; empty if the agent does not learn ψ."""
+    """Measure the errors of ψ of every run after training; empty if the agent does not learn ψ.
+
+    Args:
+        config: the configuration.
+        agent: the agent.
+        parameters: its weights after training, each [R, ...].
+        frames: frames of training of every run; a twentieth of them is used to measure.
+        console: for the progress bar; None shows nothing.
+        name: name of the agent.
+    """
     if not agent.learns_psi:
         return ()
-    parameters, counters = run.load_snapshot(config.milestones[-1])
     networks = agent.networks(parameters)
     learned = LearnedPolicies(config.tasks, parse_sampler(config.learner.policies, config.tasks), config.learner.tasks)
     measured = []
     with progress_bar(f"{name}: measuring the errors of ψ", len(config.seeds), "runs", console) as bar:
-        for index, (seed, frames) in enumerate(zip(config.seeds, counters["frames"], strict=True)):
+        for index, (seed, own) in enumerate(zip(config.seeds, frames, strict=True)):
             of_run, rng = networks.network(index), np.random.default_rng([seed, 3])
             measured.append(
-                measured_accuracy(agent, of_run, config.environments, learned, config.learner.gamma, frames // 20, rng)
+                measured_accuracy(agent, of_run, config.environments, learned, config.learner.gamma, own // 20, rng)
             )
             bar.update(index + 1)
     return tuple(measured)
@@ -50,13 +67,18 @@ def score_snapshots(
     """Score every snapshot on every set of test tasks with every candidate set and rule.
 
     Each run is scored with its own seed, see :class:`ScoringProtocol`, so that `usfa evaluate` can repeat the scores.
-    The accuracy in `file` applies to the last snapshot; in earlier ones ψ is treated as exact.
+    The accuracy in `file` applies to the last snapshot; in earlier ones ψ is treated as exact. A snapshot that is
+    missing or damaged is left out with a warning; InputError is raised if none is left.
     """
     tables: list[pd.DataFrame] = []
     scorer = Scorer(config.environments)
     for count, milestone in enumerate(config.milestones, 1):
         last = count == len(config.milestones)
-        parameters, counters = run.load_snapshot(milestone)
+        try:
+            parameters, counters = _read_snapshot(config, file.agent(), run, milestone)
+        except InputError as error:
+            warnings.warn(f"The scores lack snapshot {milestone}: {error}", stacklevel=2)
+            continue
         own_file = file if last else _without_errors(file)
         weights = [{key: x[index] for key, x in parameters.items()} for index in range(len(config.seeds))]
         agents = [TrainedAgent(own_file, own, seed) for own, seed in zip(weights, config.seeds, strict=True)]
@@ -64,6 +86,8 @@ def score_snapshots(
         columns = {key: np.array(values, np.int64) for key, values in runs.items()}
         tables += _tables_of(config, scorer, agents, name, _rules(config, agents[0].actor, last), columns)
         bar.update(count)
+    if not tables:
+        raise InputError(f"The run in {run.path} has no intact snapshot to score; its agent is in {run.agent}.")
     return pd.concat(tables, ignore_index=True)
 
 
@@ -74,6 +98,25 @@ def score_agent(agent: TrainedAgent, config: TrainConfig, name: str) -> pd.DataF
     columns = {key: np.array([value], np.int64) for key, value in counts.items()}
     rules = _rules(config, agent.actor, last=True)
     return pd.concat(_tables_of(config, Scorer(config.environments), [agent], name, rules, columns), ignore_index=True)
+
+
+def _read_snapshot(
+    config: TrainConfig, agent: Agent, run: RunDirectory, milestone: int
+) -> tuple[Parameters, dict[str, list[int]]]:
+    """Weights [R, ...] and counters of all runs; raise InputError if they are missing, damaged or not of this run."""
+    parameters, counters = run.load_snapshot(milestone)
+    check_weights("Its weights", agent, len(config.seeds), parameters)
+    expected = {"frames": len(config.seeds), "episodes": len(config.seeds)}
+    if not _is_whole(counters) or {name: len(counts) for name, counts in counters.items()} != expected:
+        raise InputError(f"Its counters are {str(counters)[:100]}; expected frames and episodes of each seed.")
+    return parameters, counters
+
+
+def _is_whole(counters: object) -> bool:
+    """Whether these are lists of whole numbers."""
+    if not isinstance(counters, dict) or not all(isinstance(counts, list) for counts in counters.values()):
+        return False
+    return all(type(count) is int and 0 <= count < 2**63 for counts in counters.values() for count in counts)
 
 
 def _without_errors(file: AgentFile) -> AgentFile:
@@ -116,9 +159,20 @@ def _tables_of(
         yield score_table(np.stack([one.mean for one in scores]), w, scores[0].optimal, labels, columns)
 
 
-def final_means(scores: pd.DataFrame) -> dict[str, float]:
+def final_counts(config: TrainConfig, run: RunDirectory, learner: Learner) -> dict[str, list[int]]:
+    """Frames and episodes of every run at its last snapshot.
+
+    If that is missing or damaged, those until all runs had ended.
+    """
+    try:
+        return _read_snapshot(config, learner.agent, run, config.milestones[-1])[1]
+    except InputError:
+        return {"frames": learner.frames.tolist(), "episodes": learner.episodes.tolist()}
+
+
+def final_means(config: TrainConfig, scores: pd.DataFrame) -> dict[str, float]:
     """Mean score of the last snapshot, and its gap to the optimum if that is known."""
-    last = scores[scores.snapshot == scores.snapshot.max()]
+    last = scores[scores.snapshot == config.milestones[-1]]
     means = {}
     for (candidates, rule, tasks), group in last.groupby(["candidates", "rule", "task_set"], sort=False):
         where = f"C = {candidates}, {rule}, tasks {tasks if len(tasks) <= 40 else tasks[:37] + '...'}"

@@ -2,40 +2,47 @@
 
 from __future__ import annotations
 
-import errno
 import os
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
+import pandas as pd
 import torch
 from rich.console import Console
 
-from usfa.agents import AGENTS, Agent, AgentFile, AgentSpec, check_candidates, save_agent
+from usfa.agents import AGENT_FILES, AGENTS, Agent, AgentFile, AgentSpec, check_candidates, read_agent, save_agent
 from usfa.cluster import ClusterConfig
 from usfa.cluster.acting import ClusterActing
 from usfa.cluster.ray import RayFleet, connected
-from usfa.decisions import Accuracy, candidate_set
+from usfa.decisions import candidate_set
 from usfa.environments import Environment, ObservationSpec, action_count, feature_count
 from usfa.environments.batch import failing_in
 from usfa.errors import Diverged, InputError
-from usfa.evaluation import exact_mdp, write_table
+from usfa.evaluation import csv_bytes, exact_mdp
 from usfa.files import require_space
 from usfa.learning import Learner, Precision, bytes_of_past, check_replay, choose_device, choose_precision
+from usfa.networks import Parameters
 from usfa.progress import interruptible, progress_bar
 from usfa.records import to_json
 from usfa.registry import text_of
-from usfa.runs.checkpoints import Checkpoints, MetricsLog, SnapshotWriter
+from usfa.runs.checkpoints import Checkpoints, MetricsLog, SnapshotWriter, in_half
 from usfa.runs.config import TrainConfig
 from usfa.runs.directory import OnExisting, RunDirectory
 from usfa.runs.presets import agent_name, command_for
-from usfa.runs.scoring import final_means, measure_accuracy, score_snapshots
+from usfa.runs.scoring import final_counts, final_means, measure_accuracy, score_snapshots
 from usfa.samplers import parse_sampler
 from usfa.tasks import parse_tasks
 
 __all__ = ["build_agent", "train"]
+
+Result = TypeVar("Result")
+ROOM_FOR_LOGS = 16 * 2**20  # metrics, ledger, scores
 
 
 def train(
@@ -67,26 +74,46 @@ def train(
         RunDirectory.opened(Path(path), config, existing) as run,
         _threads(config.threads),
     ):
-        if not run.scores.exists():
-            _train(config, agent, run, console, name or agent_name(config), cluster)
+        scores = _intact(run, run.read_scores) if run.scores.exists() else None
+        if scores is None or _intact(run, partial(read_agent, run.agent)) is None:
+            _train(config, agent, run, console, name or agent_name(config), cluster, scores)
         return run
 
 
+def _intact(run: RunDirectory, read: Callable[[], Result]) -> Result | None:
+    """Read a result of a finished run; if it is damaged, warn and return None if it can be made again."""
+    try:
+        return read()
+    except InputError as error:
+        if not run.has_checkpoints:
+            raise InputError(f"{error} There is no checkpoint to make it again from.") from error
+        warnings.warn(f"{error} It is made again.", stacklevel=3)
+        return None
+
+
 def _train(
-    config: TrainConfig, agent: Agent, run: RunDirectory, console: Console | None, name: str, cluster: ClusterConfig
+    config: TrainConfig,
+    agent: Agent,
+    run: RunDirectory,
+    console: Console | None,
+    name: str,
+    cluster: ClusterConfig,
+    scores: pd.DataFrame | None,
 ) -> None:
+    """Train, save the agent and write the scores, unless they exist and only the agent is missing."""
     if console is not None:
-        console.print(f"{config.environment}: {agent.spec.observation.describe()}", highlight=False, soft_wrap=True)
+        told = f"{config.environment}: {agent.spec.observation.describe()}"
+        console.print(told, highlight=False, markup=False, soft_wrap=True)
     learner = _learn(config, agent, run, console, name, cluster)
-    accuracy = measure_accuracy(config, agent, run, console, name)
-    file = _agent_file(replace(config, precision=learner.precision), agent, accuracy, cluster)
-    with progress_bar(f"{name}: scoring snapshots", len(config.milestones), "snapshots", console) as bar:
-        scores = score_snapshots(config, file, run, name, bar)
-    last = scores[scores.snapshot == scores.snapshot.max()]
-    counts = {name: round(last[name].mean()) for name in ("frames", "episodes")}
-    weights, _ = run.load_snapshot(config.milestones[-1])
-    save_agent(run.agent, replace(file, **counts, scores=final_means(scores)), weights)
-    write_table(run.scores, scores)
+    weights, counts = _final_weights(config, learner), final_counts(config, run, learner)
+    file = _agent_file(config, agent, learner, counts, cluster)
+    file = replace(file, accuracy=measure_accuracy(config, agent, weights, counts["frames"], console, name))
+    if scores is None:
+        with progress_bar(f"{name}: scoring snapshots", len(config.milestones), "snapshots", console) as bar:
+            scores = score_snapshots(config, file, run, name, bar)
+    save_agent(run.agent, replace(file, scores=final_means(config, scores)), weights)
+    run.seal_logs()
+    run.write(run.scores.name, csv_bytes(scores))
 
 
 def build_agent(config: TrainConfig) -> Agent:
@@ -170,6 +197,10 @@ def _learn(
             if interrupted.is_set():
                 checkpoints.stop()
         checkpoints.save()  # keep the result even if scoring fails
+        run.claim(*(f"{run.agent.name}/{file}" for file in AGENT_FILES))
+        if not run.scores.exists():  # keep the agent as well; a later one also has its accuracy and scores
+            file = _agent_file(config, agent, learner, final_counts(config, run, learner), cluster)
+            save_agent(run.agent, file, _final_weights(config, learner))
     return learner
 
 
@@ -183,20 +214,21 @@ def _learner(
 ) -> Learner:
     acting = None
     if cluster.cluster is not None:
-        report_problem = None if console is None else console.print
+        report_problem = None if console is None else partial(console.print, markup=False, highlight=False)
         acting = ClusterActing(cluster, RayFleet(cluster.cpus_per_actor), run.trajectories, report_problem)
     return Learner(agent, config.learner, config.environments, config.tasks, config.seeds, device, acting=acting)
 
 
 def _bytes_of_run(config: TrainConfig, learner: Learner) -> int:
-    """Size of a run on disk: snapshots of the weights, and three checkpoints.
+    """Size of a run on disk, with a margin of a tenth: snapshots of the weights, three checkpoints and logs.
 
     A checkpoint has the weights, two moments of Adam, the target network if there is one, and the replay buffer.
     """
     parameters = sum(x.nbytes for x in learner.network.state.values())
     target = parameters if learner.target is not None else 0
     past = len(config.seeds) * bytes_of_past(config.learner, learner.agent.spec.observation)
-    return parameters * len(config.milestones) + 3 * (3 * parameters + target + past)
+    files = parameters * (len(config.milestones) + 1) + 3 * (3 * parameters + target + past)
+    return round(1.1 * files) + ROOM_FOR_LOGS
 
 
 def _precision(config: TrainConfig, agent: Agent, device: torch.device) -> Precision:
@@ -221,16 +253,21 @@ def _explained(checkpoints: Checkpoints) -> Iterator[None]:
     except Diverged as error:
         raise Diverged(f"{error}; try a lower learning_rate, or set clip. {_kept(checkpoints)}") from error
     except OSError as error:
-        if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
-            raise
-        raise InputError(f"The disk is full; free space and continue with --resume. {_kept(checkpoints)}") from error
+        reason = error.strerror or str(error)
+        where = f" {error.filename}" if error.filename else ""
+        raise InputError(
+            f"A file{where} could not be written: {reason}; mend this and continue with --resume. {_kept(checkpoints)}"
+        ) from error
 
 
 def _kept(checkpoints: Checkpoints) -> str:
     return f"The state at update {checkpoints.saved_at} is kept." if checkpoints.saved_at else "Nothing was saved yet."
 
 
-def _agent_file(config: TrainConfig, agent: Agent, accuracy: tuple[Accuracy, ...], cluster: ClusterConfig) -> AgentFile:
+def _agent_file(
+    config: TrainConfig, agent: Agent, learner: Learner, counts: Mapping[str, list[int]], cluster: ClusterConfig
+) -> AgentFile:
+    """The file of a trained agent, without its accuracy and scores, which are measured later."""
     return AgentFile(
         kind=text_of(config.agent, "agent"),
         spec=agent.spec,
@@ -242,10 +279,16 @@ def _agent_file(config: TrainConfig, agent: Agent, accuracy: tuple[Accuracy, ...
         training_tasks=tuple(tuple(w) for w in config.tasks.tolist()),
         policies=text_of(config.learner.policies, "policies"),
         seeds=config.seeds,
-        training=to_json(config),
-        command=f"{command_for(config)} {cluster.flags}".strip(),
-        accuracy=accuracy,
+        training=to_json(replace(config, precision=learner.precision)),
+        command=f"{command_for(replace(config, precision=learner.precision))} {cluster.flags}".strip(),
+        frames=round(float(np.mean(counts["frames"]))),
+        episodes=round(float(np.mean(counts["episodes"]))),
     )
+
+
+def _final_weights(config: TrainConfig, learner: Learner) -> Parameters:
+    """Weights of the finished agent, as they are in the last snapshot."""
+    return in_half(learner.best.state) if config.saved_weights == "fp16" else learner.best.state
 
 
 @contextmanager

@@ -1,0 +1,469 @@
+"""Damage files of runs at random. Every command gives the same result, a recovery with a warning, or one sentence.
+
+    python tests/robustness/fuzz.py --corruptions 2000
+
+Subjects are a finished and an interrupted run, in one process and on a cluster (with actors in this process). Each
+trial damages one file of a copy and runs one command on it. Bytes are changed, cut, added or replaced, files are
+deleted or replaced by folders, pipes and links, and values inside files are replaced under a valid checksum ("forged").
+A forged file may change the results, because its checksum fits, but must not cause a traceback or a hang.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+from unittest import mock
+
+import safetensors.torch
+import torch
+from rich.console import Console
+
+sys.path.append(str(Path(__file__).parents[1]))
+
+from fake_fleet import FakeFleet
+from usfa.cli import main
+from usfa.cluster.acting import ClusterActing
+from usfa.errors import InputError
+from usfa.files import read_checked, sha256, write_checked, write_json
+from usfa.learning import Learner
+from usfa.runs import RunDirectory
+
+LIMIT_SECONDS = 60
+TRAIN = (
+    *("train", "trip-usfa", "--seeds", "0", "1", "--learner.budget", "30", "--learner.replay-ratio", "1"),
+    *("--learner.replay-capacity", "5", "--learner.environments", "2", "--learner.trajectory-length", "2"),
+    *("--evaluation.snapshots", "2", "--evaluation.tasks", "1,0", "--evaluation.candidates", "task"),
+    *("--checkpoint-every", "3", "--out", "run"),
+)
+CLUSTER = ("--cluster", "local", "--actors", "2", "--cpus-per-actor", "0.1")
+INTERRUPTED_AFTER = 8  # rounds: two checkpoints, something to forget
+RESULTS = ("scores.csv", "agent/weights.safetensors", "agent/config.json")
+HOSTILE = (None, -1, 0, 1e-300, float("nan"), float("inf"), 10**400, "", "x", [], {}, [[]], True, "\ud800", "os:system")
+
+
+class Subject(NamedTuple):
+    """A directory to damage."""
+
+    name: str
+    path: Path
+    cluster: bool
+    finished: bool
+
+    @property
+    def commands(self) -> dict[str, tuple[str, ...]]:
+        more = CLUSTER if self.cluster else ()
+        resume = {"resume": (*TRAIN, *more, "--resume")}
+        if not self.finished:
+            return resume
+        again = (*TRAIN[:-1], "again")
+        return {
+            **resume,
+            "evaluate": ("evaluate", "run", "--task", "0.5,0.5", "--csv"),
+            "metrics": (),
+            "overwrite": (*TRAIN, *more, "--overwrite"),
+            "again": ("train", "run/config.json", *again[2:]),
+        }
+
+
+class Outcome(NamedTuple):
+    """What a command did."""
+
+    code: object  # the exit code, "hang" or "traceback"
+    said: str  # on stderr
+    output: str
+    results: dict[str, bytes]
+
+
+class Stopped(BaseException):
+    pass
+
+
+def _stop(*_):
+    raise Stopped
+
+
+# --- running commands in this process ---
+
+
+@contextlib.contextmanager
+def quiet():
+    """No progress bars, no Ray, all warnings."""
+    console = Console(file=io.StringIO())
+    with (
+        warnings.catch_warnings(),
+        mock.patch("usfa.cli.train.progress_console", return_value=console),
+        mock.patch("usfa.cli.evaluate.progress_console", return_value=console),
+        mock.patch("usfa.runs.training.connected", contextlib.nullcontext),
+        mock.patch("usfa.runs.training.RayFleet", side_effect=lambda _: FakeFleet()),
+        mock.patch("usfa.cluster.acting.END_SECONDS", 0.1),
+    ):
+        warnings.simplefilter("always")
+        yield
+
+
+def run(words, folder):
+    """Run a command in a folder, within the time limit."""
+    said, output = io.StringIO(), io.StringIO()
+    before, handler = Path.cwd(), signal.signal(signal.SIGALRM, _stop)
+    os.chdir(folder)
+    signal.alarm(LIMIT_SECONDS)
+    try:
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(output), quiet():
+            code = main(list(words)) if words else show_metrics()
+    except Stopped:
+        code = "hang"
+        traceback.print_exc(file=said)
+    except SystemExit as error:
+        code = error.code
+    except Exception:
+        code = "traceback"
+        traceback.print_exc(file=said)
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, handler)
+        os.chdir(before)
+    written = "again" if "again" in words else "run"  # other commands write nothing
+    results = results_in(Path(folder) / written) if "train" in words else {}
+    return Outcome(code, said.getvalue(), output.getvalue(), results)
+
+
+def show_metrics():
+    """The log as `usfa reproduce room` reads it."""
+    try:
+        for line in RunDirectory(Path("run")).read_metrics():
+            print(json.dumps({name: line.get(name) for name in ("updates", "frames", "loss", "returns")}))
+    except InputError as error:
+        print(f"usfa: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def results_in(path):
+    return {name: (path / name).read_bytes() for name in RESULTS if (path / name).is_file()}
+
+
+# --- subjects ---
+
+
+def make_subjects(folder):
+    """Train the runs that are damaged."""
+    found = []
+    for cluster in (False, True):
+        for finished in (True, False):
+            name = f"{'finished' if finished else 'interrupted'} {'cluster run' if cluster else 'run'}"
+            place = folder / name.replace(" ", "-")
+            place.mkdir()
+            words = (*TRAIN, *(CLUSTER if cluster else ()))
+            with interrupted() if not finished else contextlib.nullcontext():
+                outcome = run(words, place)
+            assert (outcome.code == 0) == finished, outcome.said
+            found.append(Subject(name, place / "run", cluster, finished))
+    return found
+
+
+@contextlib.contextmanager
+def interrupted():
+    """As by kill -9: nothing is closed or saved."""
+    step, rounds = Learner.step, []
+
+    def some(learner):
+        rounds.append(1)
+        if len(rounds) > INTERRUPTED_AFTER:
+            raise Stopped
+        return step(learner)
+
+    def nothing(*_):
+        pass
+
+    with mock.patch.object(Learner, "step", some), mock.patch.object(ClusterActing, "close", nothing):
+        yield
+
+
+# --- corruptions ---
+
+
+def flipped(content, rng):
+    return changed(content, rng, lambda byte: byte ^ (1 << rng.randrange(8)))
+
+
+def another_letter(content, rng):
+    return changed(content, rng, lambda byte: rng.choice([b for b in b"0123456789abcxyz-. \"',{}[]" if b != byte]))
+
+
+def not_utf8(content, rng):
+    return changed(content, rng, lambda _: rng.choice([0, 0x80, 0xC0, 0xFF]))
+
+
+def changed(content, rng, change):
+    if not content:
+        return b"x"
+    place = rng.randrange(len(content))
+    return content[:place] + bytes([change(content[place])]) + content[place + 1 :]
+
+
+def cut(content, rng):
+    return content[: rng.randrange(len(content) + 1)]
+
+
+def cut_out(content, rng):
+    start, end = sorted(rng.randrange(len(content) + 1) for _ in range(2))
+    return content[:start] + content[end:]
+
+
+def doubled(content, rng):
+    start, end = sorted(rng.randrange(len(content) + 1) for _ in range(2))
+    return content[:end] + content[start:]
+
+
+def zeroed(content, rng):
+    start, end = sorted(rng.randrange(len(content) + 1) for _ in range(2))
+    return content[:start] + bytes(end - start) + content[end:]
+
+
+def inserted(content, rng):
+    place = rng.randrange(len(content) + 1)
+    return content[:place] + rng.randbytes(rng.randint(1, 8)) + content[place:]
+
+
+def without_a_line(content, rng):
+    lines = content.splitlines(keepends=True)
+    if lines:
+        del lines[rng.randrange(len(lines))]
+    return b"".join(lines)
+
+
+def appended(content, rng):
+    return content + rng.choice([b"x", b"\n", b"{}\n", rng.randbytes(30), content])
+
+
+def replaced(content, rng):
+    return rng.choice([b"", b"{}", b"[]", b"null", b"[" * 100_000, b'{"a":' * 5000 + b"1" + b"}" * 5000, b"9" * 9999])
+
+
+OF_BYTES = (
+    flipped,
+    another_letter,
+    not_utf8,
+    cut,
+    cut_out,
+    doubled,
+    zeroed,
+    inserted,
+    without_a_line,
+    appended,
+    replaced,
+)
+
+
+def as_folder(path, rng):
+    path.unlink()
+    path.mkdir()
+
+
+def as_pipe(path, rng):
+    path.unlink()
+    os.mkfifo(path)
+
+
+def as_link(path, rng):
+    target = rng.choice(["/dev/zero", "/dev/null", "nowhere", path.name, "/dev/full"])
+    path.unlink()
+    path.symlink_to(target)
+
+
+def gone(path, rng):
+    path.unlink()
+
+
+def swapped(path, rng):
+    """With the content of another file in its folder."""
+    others = sorted(other for other in path.parent.iterdir() if other.is_file() and other != path)
+    path.write_bytes(rng.choice(others).read_bytes() if others else b"")
+
+
+OF_FILES = (as_folder, as_pipe, as_link, gone, swapped)
+
+
+def forged(path, rng):
+    """Change a value, and make the checksum fit."""
+    if path.suffix == ".usfa":
+        forge_tensors(path, rng)
+    elif path.suffix == ".json":
+        fields = json.loads(path.read_bytes())
+        fields.pop("checksum", None)
+        forge_value(fields, rng)
+        write_json(path, fields)
+    elif path.suffix == ".jsonl":  # as an earlier version wrote it, which had no checksums
+        lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+        for line in lines:
+            line.pop("checksum", None)
+        if lines:
+            forge_value(rng.choice(lines), rng)
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    elif path.name == "weights.safetensors":
+        forge_weights(path, rng)
+    else:
+        path.write_bytes(flipped(path.read_bytes(), rng))
+
+
+def forge_value(fields, rng):
+    """Replace an entry at any depth."""
+    places = [(fields, key) for key in fields]
+    for container, key in places:
+        inside = container[key]
+        if isinstance(inside, dict):
+            places += [(inside, inner) for inner in inside]
+        elif isinstance(inside, list):
+            places += [(inside, index) for index in range(len(inside))]
+    container, key = rng.choice(places)
+    if isinstance(container, dict) and rng.random() < 0.2:
+        del container[key]
+    else:
+        container[key] = json.loads(json.dumps(rng.choice(HOSTILE)))
+
+
+def forge_tensors(path, rng):
+    content = read_checked(path)
+    tensors = safetensors.torch.load(content)
+    size = int.from_bytes(content[:8], "little")
+    values = json.loads(json.loads(content[8 : 8 + size])["__metadata__"]["values"])
+    if rng.random() < 0.5:
+        forge_value(values, rng)
+    else:
+        forge_tensor(tensors, rng)
+    write_checked(path, safetensors.torch.save(tensors, metadata={"values": json.dumps(values)}))
+
+
+def forge_tensor(tensors, rng):
+    name = rng.choice(sorted(tensors))
+    x = tensors[name]
+    change = rng.choice(["nan", "inf", "type", "shape", "missing", "scalar"])
+    if change == "missing":
+        del tensors[name]
+    else:
+        tensors[name] = {
+            "nan": torch.full_like(x, torch.nan) if x.is_floating_point() else x + 1,
+            "inf": torch.full_like(x, torch.inf) if x.is_floating_point() else x + 1,
+            "type": x.to(torch.float64 if x.dtype != torch.float64 else torch.int8),
+            "shape": torch.cat([x, x]) if x.dim() else x[None],
+            "scalar": torch.zeros((), dtype=x.dtype),
+        }[change]
+
+
+def forge_weights(path, rng):
+    tensors = safetensors.torch.load(path.read_bytes())
+    forge_tensor(tensors, rng)
+    path.write_bytes(safetensors.torch.save(tensors))
+    config = path.parent / "config.json"
+    fields = json.loads(config.read_bytes())
+    fields.pop("checksum", None)
+    write_json(config, fields | {"weights_sha256": sha256(path.read_bytes())})
+
+
+def corrupt(path, rng):
+    """Damage a file; return the name of the damage."""
+    kind = rng.choices(("bytes", "file", "forged"), (12, 3, 4))[0]
+    if kind == "bytes":
+        change = rng.choice(OF_BYTES)
+        path.write_bytes(change(path.read_bytes(), rng))
+        return change.__name__
+    change = rng.choice(OF_FILES) if kind == "file" else forged
+    change(path, rng)
+    return "lost checkpoint" if change is gone and path.name.startswith("state-") else change.__name__
+
+
+# --- verdicts ---
+
+
+def verdict(outcome, undisturbed, damage):
+    """One of same, recovered, told, sentence, forged; all others are faults."""
+    lines = [line for line in outcome.said.splitlines() if line]
+    if outcome.code in ("hang", "traceback"):
+        return outcome.code
+    if not all(line.startswith("usfa: ") for line in lines):
+        return "babble"
+    if outcome.code == 2:
+        return "sentence" if lines else "silence"
+    if outcome.code != 0:
+        return f"exit code {outcome.code}"
+    if (outcome.output, outcome.results) == (undisturbed.output, undisturbed.results):
+        return "recovered" if lines else "same"
+    if damage == "forged":
+        return "forged"
+    if damage == "lost checkpoint":  # as after a kill before it was written
+        return "recovered"
+    return "told" if lines else "SILENT CHANGE"
+
+
+FINE = ("same", "recovered", "told", "sentence", "forged")
+
+
+def fuzz(corruptions, seed, folder, report=print, seconds=float("inf")):
+    """Count the verdicts, until the time is over; report faults."""
+    deadline = time.monotonic() + seconds
+    subjects = make_subjects(folder)
+    trial = folder / "trial"
+    expected = {}
+    counts = Counter()
+    for number in range(corruptions):
+        if time.monotonic() > deadline:
+            break
+        rng = random.Random(f"{seed} {number}")
+        subject = subjects[number % len(subjects)]
+        names = list(subject.commands)
+        weights = [1 if name in ("overwrite", "again") else 6 for name in names]
+        command = rng.choices(names, weights)[0]
+        words = subject.commands[command]
+        if (subject, command) not in expected:
+            fresh(subject, trial)
+            expected[subject, command] = run(words, trial)
+            assert expected[subject, command].code == 0, expected[subject, command].said
+        fresh(subject, trial)
+        file = rng.choice(sorted(path for path in (trial / "run").rglob("*") if path.is_file()))
+        damage = corrupt(file, rng)
+        outcome = run(words, trial)
+        found = verdict(outcome, expected[subject, command], damage)
+        counts[found] += 1
+        if found not in FINE:
+            where = f"{subject.name}, {file.relative_to(trial / 'run')}, {damage}, {command}"
+            report(f"{seed} {number}: {found}: {where}\n{outcome.said[-3000:]}{outcome.output[-300:]}")
+    return counts
+
+
+def fresh(subject, trial):
+    shutil.rmtree(trial, ignore_errors=True)
+    trial.mkdir()
+    shutil.copytree(subject.path, trial / "run")
+
+
+def command_line():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--corruptions", type=int, default=2000)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after this time")
+    parser.add_argument("--seed", type=int, default=0)
+    chosen = parser.parse_args()
+    torch.set_num_threads(1)
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        counts = fuzz(chosen.corruptions, chosen.seed, Path(folder), seconds=chosen.seconds)
+    shown = ", ".join(f"{count} {name}" for name, count in counts.most_common())
+    print(f"{sum(counts.values())} corruptions in {time.monotonic() - started:.0f} s: {shown}.")
+    return int(any(name not in FINE for name in counts))
+
+
+if __name__ == "__main__":
+    sys.exit(command_line())
