@@ -2,6 +2,7 @@
 
 from usfa.agents.agent import Agent, AgentSpec, values_and_targets
 from usfa.agents.agent_files import (
+    AGENT_FILES,
     AGENTS,
     AgentFile,
     part_texts,
@@ -10,6 +11,7 @@ from usfa.agents.agent_files import (
     save_agent,
     updated_settings,
 )
+from usfa.agents.onnx_model import NO_RULE, onnx_model
 from usfa.agents.tables import SfGpiTables, exact_sf_gpi
 from usfa.agents.trained import Policy, TrainedAgent, check_candidates, load_agent
 from usfa.agents.usfa import UsfaAgent
@@ -17,6 +19,8 @@ from usfa.agents.uvfa import UvfaAgent
 
 __all__ = [
     "AGENTS",
+    "AGENT_FILES",
+    "NO_RULE",
     "Agent",
     "AgentFile",
     "AgentSpec",
@@ -28,6 +32,7 @@ __all__ = [
     "check_candidates",
     "exact_sf_gpi",
     "load_agent",
+    "onnx_model",
     "part_texts",
     "read_agent",
     "save_accuracy",

@@ -26,6 +26,7 @@ from usfa.version import __version__
 
 __all__ = [
     "AGENTS",
+    "AGENT_FILES",
     "AgentFile",
     "part_texts",
     "read_agent",
@@ -39,6 +40,10 @@ AGENTS: Registry[Agent] = Registry("agent", Agent, {"usfa": UsfaAgent, "uvfa": U
 """Agents by name, for configurations and saved files."""
 
 FORMAT = 2
+
+WEIGHTS = "weights.safetensors"
+AGENT_FILES = ("config.json", WEIGHTS, "README.md")
+"""Files of an agent directory."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +98,7 @@ class AgentFile:
 def save_agent(directory: Path, file: AgentFile, parameters: Parameters) -> None:
     """Write an agent directory; `parameters` are [R, ...], in the order of `file.seeds`."""
     weights = safetensors.torch.save({name: tensor.detach().contiguous() for name, tensor in parameters.items()})
-    write_atomically(directory / "weights.safetensors", weights)
+    write_atomically(directory / WEIGHTS, weights)
     write_atomically(directory / "README.md", _model_card(file).encode())
     _write_agent_file(directory, file, sha256(weights))
 
@@ -113,12 +118,23 @@ def _model_card(file: AgentFile) -> str:
     tasks = ", ".join(f"`{format_task(w)}`" for w in file.training_tasks)
     scores = "".join(f"| {name} | {value:.5f} |\n" for name, value in file.scores.items())
     training = f"* Training: `{file.command}`, {file.frames:,} frames per seed\n" if file.command else ""
-    return f"""# {file.kind} agent for `{file.environment}`
+    return f"""---
+library_name: usfa
+pipeline_tag: reinforcement-learning
+tags:
+- reinforcement-learning
+- multi-objective
+- successor-features
+- zero-shot
+---
+
+# {file.kind} agent for `{file.environment}`
 
 * Training tasks M: {tasks}
 * Policies learned, D_z: `{file.policies}`; discount γ = {file.gamma:g}
 {training}* Seeds in this file: {", ".join(str(seed) for seed in file.seeds)}; made by usfa {__version__}
-* Use: `usfa.load(PATH).policy(task={list(file.training_tasks[0])})`. The weights are safetensors, nothing is unpickled.
+* Use: `usfa.load(PATH).policy(task={list(file.training_tasks[0])})`, with the path of this directory,
+  or `hf://OWNER/NAME` for its repository on the Hugging Face hub. The weights are safetensors, nothing is unpickled.
 
 | after training | mean over seeds and tasks |
 |---|---|
@@ -139,7 +155,7 @@ def read_agent(directory: Path, trust: bool = False) -> tuple[AgentFile, Paramet
         trust: whether to import modules that the file names, for classes of users.
     """
     file, weights_sha256, found = _read_agent_file(directory / "config.json", trust)
-    weights = _read_weights(directory / "weights.safetensors", weights_sha256)
+    weights = _read_weights(directory / WEIGHTS, weights_sha256)
     if found == 1:
         weights = {_current_name(name): tensor for name, tensor in weights.items()}
     _check_shapes(directory, file, weights)
