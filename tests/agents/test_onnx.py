@@ -1,6 +1,9 @@
 """ONNX models against PyTorch: the same decisions, step by step, with memory."""
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import onnxruntime
@@ -14,6 +17,7 @@ from usfa.environments import Room
 from usfa.environments.tabular import Trip
 from usfa.errors import InputError
 
+EXAMPLE = Path(__file__).parents[2] / "examples" / "onnx_agent.py"
 W = [1.0, 1.0, -1.0, 0.0]
 
 
@@ -138,6 +142,18 @@ def test_batches_and_numbers_of_policies_are_free(room, cautious):
         for index, (policy, image) in enumerate(zip(policies, images_of_step, strict=True)):
             assert found["action"][index] == policy(image)
             np.testing.assert_allclose(found["q"][index], policy.decision.q[0], rtol=1e-4, atol=1e-5)
+
+
+def test_the_example_acts_with_an_exported_model(cautious, tmp_path):
+    """Without PyTorch: the example finds the exported model and does not write it itself."""
+    (tmp_path / "exports" / "room").mkdir(parents=True)
+    (tmp_path / "exports" / "room" / "model.onnx").write_bytes(cautious)
+    program = f"import runpy, sys; runpy.run_path({str(EXAMPLE)!r}, run_name='__main__')"
+    program += "; assert 'torch' not in sys.modules"
+    words = [sys.executable, "-W", "error", "-c", program]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("task [1, 1, -1, 0]: ")
 
 
 def test_a_start_clears_the_memory(cautious):
