@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from docutils import nodes
-from myst_parser.sphinx_ import Parser
+from myst_parser.parsers.sphinx_ import MystParser
 from sphinx.application import Sphinx
 
 
@@ -20,7 +20,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
-class NotebookParser(Parser):
+class NotebookParser(MystParser):
     """Turns a notebook into Markdown, and parses that."""
 
     supported = ("notebook",)
