@@ -123,5 +123,5 @@ def _highlighted(path: Path) -> str:
         lexer = get_lexer_for_filename(path.name)
     except ClassNotFound:  # tables
         lexer = TextLexer()
-    formatter = HtmlFormatter(cssclass="highlight source-page", linenos="inline", lineanchors="L", wrapcode=True)
+    formatter = HtmlFormatter(cssclass="highlight", linenos="inline", lineanchors="L", wrapcode=True)
     return highlight(path.read_text("utf-8"), lexer, formatter)

@@ -96,9 +96,10 @@ def test_the_notebook_is_a_page_with_its_outputs(site):
     assert text.count("<img") >= 2
 
 
-def test_code_is_wrapped_on_paper(site):
+def test_long_lines_of_code_are_wrapped(site):
     style = (site / "_static" / "usfa.css").read_text("utf-8")
-    assert "white-space: pre-wrap" in style.partition("@media print")[2]
+    assert "white-space: pre-wrap" in style[style.index(".highlight pre {") :].partition("}")[0]
+    assert "usfa.css" in (site / "tutorial.html").read_text("utf-8")
 
 
 def test_the_check_of_links_can_fail(tmp_path):
