@@ -32,7 +32,6 @@ bench: $(STAMP)
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
 
 docs: $(STAMP)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[docs]'
 	$(BIN)/sphinx-build --fail-on-warning --quiet docs docs/_build
 
 clean:

@@ -1,11 +1,26 @@
-"""Sphinx configuration: Markdown pages, furo theme, API reference from docstrings."""
+"""Sphinx configuration: Markdown pages and notebooks, furo theme, API reference from docstrings."""
 
+import sys
+from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import source_pages
 
 project = "usfa"
 author = "The usfa developers"
 copyright = "The usfa developers"
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.linkcode",
+    "notebooks",
+    "source_pages",
+]
+linkcode_resolve = source_pages.linkcode_resolve
+default_role = "code"  # `x` in docstrings
 autodoc_typehints = "description"
 autodoc_member_order = "bysource"
 add_module_names = False
@@ -13,8 +28,9 @@ myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 html_theme = "furo"
 html_title = "usfa"
+html_static_path = ["_static"]
+html_css_files = ["usfa.css"]
 exclude_patterns = ["_build"]
-suppress_warnings = ["myst.xref_missing"]  # links into the source tree are for readers of the repository
 
 
 def _escape_bars(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:

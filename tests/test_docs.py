@@ -93,7 +93,8 @@ def test_settings_exist(page):
 
 def test_every_page_is_in_the_table_of_contents():
     listed = re.findall(r"^[\w/-]+$", (ROOT / "docs" / "index.md").read_text("utf-8"), flags=re.MULTILINE)
-    assert {page.stem for page in (ROOT / "docs").glob("*.md")} - {"index"} <= set(listed)
+    pages = [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs").glob("*.ipynb")]
+    assert {page.stem for page in pages} - {"index"} <= set(listed)
 
 
 def test_contributing_lists_the_layers():

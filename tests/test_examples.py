@@ -8,7 +8,7 @@ import pytest
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 
-EXAMPLES_ALONE = [path for path in EXAMPLES if path.stem != "own_algorithm"]  # which has tests of its own below
+ELSEWHERE = {"own_algorithm", "onnx_agent"}  # tested below, and in tests/agents/test_onnx.py
 
 
 def test_there_are_examples():
@@ -20,9 +20,7 @@ def test_an_example_is_short(path):
     assert len(path.read_text("utf-8").splitlines()) < 60
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in EXAMPLES if path.stem != "own_algorithm"], ids=lambda path: path.stem
-)
+@pytest.mark.parametrize("path", [path for path in EXAMPLES if path.stem not in ELSEWHERE], ids=lambda path: path.stem)
 def test_an_example_runs(path, tmp_path):
     words = [sys.executable, "-W", "error", str(path)]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)

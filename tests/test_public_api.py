@@ -42,6 +42,7 @@ def test_the_front_door_holds_what_is_documented():
         "__version__",
         "check_environment",
         "evaluate",
+        "export",
         "infer_task",
         "load",
         "make",

@@ -331,7 +331,9 @@ def test_saving_twice_gives_the_same_bytes(saved, tmp_path):
 def test_model_card_is_written(saved):
     directory, file, _ = saved
     card = (directory / "README.md").read_text("utf-8")
-    assert card.startswith(f"# {file.kind} agent for `trip`\n")
+    metadata, _, text = card.removeprefix("---\n").partition("---\n")
+    assert "library_name: usfa\n" in metadata  # for the Hugging Face hub
+    assert text.lstrip().startswith(f"# {file.kind} agent for `trip`\n")
     assert "Seeds in this file: 4, 7" in card
     assert "| gap | 0.25000 |" in card
 

@@ -20,7 +20,7 @@ from usfa.decisions import (
 )
 from usfa.decisions import decided as checked
 from usfa.errors import InputError
-from usfa.functional import across_error, choose, gpi, policy_actions, stake, take_actions
+from usfa.functional import choose, choose_cautiously, gpi
 
 B, N, A, D = 40, 3, 4, 3
 
@@ -241,11 +241,7 @@ def test_gpi_has_the_ties_of_eq_3():
 def test_the_compiled_decision_is_the_one_of_the_formulas(dtype, caution, improves):
     psi, w, z, legal, step_error, optimism, _ = Situation(*(x.to(dtype) for x in random_situation()[:6]))
     legal = legal.bool()
-    own = policy_actions(psi, z, legal)
-    doubt = caution * optimism * stake(take_actions(psi, own), w)
-    margin = 2 * caution * across_error(take_actions(psi, own), w, z, step_error)
-    margin *= (torch.einsum("bnd,bd->bn", z, w) > 0).any(dim=-1, keepdim=True)
-    expected = choose(psi, w, z, legal, doubt, margin if improves else math.inf, own)
+    expected = choose_cautiously(psi, w, z, legal, optimism, step_error, caution, improves)
     rule = Cautious(caution) if improves else Follow()
     found = rule.decide(Situation(psi, w, z, legal, step_error, optimism))
     assert_same(found[:3], expected[:3])

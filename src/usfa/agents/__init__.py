@@ -12,6 +12,7 @@ from usfa.agents.agent_files import (
     save_agent,
     updated_settings,
 )
+from usfa.agents.onnx_model import NO_RULE, onnx_model
 from usfa.agents.tables import SfGpiTables, exact_sf_gpi
 from usfa.agents.trained import Policy, TrainedAgent, check_candidates, load_agent
 from usfa.agents.usfa import UsfaAgent
@@ -20,6 +21,7 @@ from usfa.agents.uvfa import UvfaAgent
 __all__ = [
     "AGENTS",
     "AGENT_FILES",
+    "NO_RULE",
     "Agent",
     "AgentFile",
     "AgentSpec",
@@ -32,6 +34,7 @@ __all__ = [
     "check_weights",
     "exact_sf_gpi",
     "load_agent",
+    "onnx_model",
     "part_texts",
     "read_agent",
     "save_accuracy",

@@ -45,6 +45,10 @@ CONFIG, WEIGHTS, CARD = "config.json", "weights.safetensors", "README.md"
 AGENT_FILES = (CONFIG, WEIGHTS, CARD)
 """Names of the files in an agent directory."""
 
+WEIGHTS = "weights.safetensors"
+AGENT_FILES = ("config.json", WEIGHTS, "README.md")
+"""Files of an agent directory."""
+
 
 @dataclass(frozen=True)
 class AgentFile:
@@ -120,12 +124,23 @@ def _model_card(file: AgentFile) -> str:
     tasks = ", ".join(f"`{format_task(w)}`" for w in file.training_tasks)
     scores = "".join(f"| {name} | {value:.5f} |\n" for name, value in file.scores.items())
     training = f"* Training: `{file.command}`, {file.frames:,} frames per seed\n" if file.command else ""
-    return f"""# {file.kind} agent for `{file.environment}`
+    return f"""---
+library_name: usfa
+pipeline_tag: reinforcement-learning
+tags:
+- reinforcement-learning
+- multi-objective
+- successor-features
+- zero-shot
+---
+
+# {file.kind} agent for `{file.environment}`
 
 * Training tasks M: {tasks}
 * Policies learned, D_z: `{file.policies}`; discount γ = {file.gamma:g}
 {training}* Seeds in this file: {", ".join(str(seed) for seed in file.seeds)}; made by usfa {__version__}
-* Use: `usfa.load(PATH).policy(task={list(file.training_tasks[0])})`. The weights are safetensors, nothing is unpickled.
+* Use: `usfa.load(PATH).policy(task={list(file.training_tasks[0])})`, with the path of this directory,
+  or `hf://OWNER/NAME` for its repository on the Hugging Face hub. The weights are safetensors, nothing is unpickled.
 
 | after training | mean over seeds and tasks |
 |---|---|

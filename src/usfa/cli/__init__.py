@@ -13,7 +13,10 @@ from usfa.version import __version__
 
 __all__ = ["main"]
 
-COMMANDS = ("train", "evaluate", "diagnose", "front", "reproduce", "watch", "play", "check-env", "plan-cluster", "list")
+COMMANDS = (
+    *("train", "evaluate", "diagnose", "front", "reproduce", "watch", "play", "export"),
+    *("check-env", "plan-cluster", "list"),
+)
 
 USAGE = """usfa: one agent for every task r = φ·w, by universal successor features.
 
@@ -24,6 +27,7 @@ USAGE = """usfa: one agent for every task r = φ·w, by universal successor feat
   usfa reproduce WHAT       reproduce an experiment of the paper: trip, one-state, room
   usfa watch ENVIRONMENT    record a policy as film and contact sheet
   usfa play                 open the playground in the browser, with sliders for the task
+  usfa export RUN           write an agent for ONNX Runtime and the Hugging Face hub
   usfa check-env ENV        find the errors of an environment, and how to fix them
   usfa plan-cluster PRESET  predict the training speed on a cluster of any size
   usfa list                 list presets, environments, task sets, decision rules, shipped agents
@@ -35,6 +39,7 @@ Examples:
   usfa front trip --preferences simplex:100 --reference 0,0
   usfa watch room --agent room --task 1,1,-1,0
   usfa diagnose room --task -1100
+  usfa export room --onnx
   usfa check-env own_environment:Garden
   usfa train room-laptop --cluster local --actors 2
 

@@ -63,7 +63,7 @@ class AgentOptions:
     """Options of commands that let a trained agent act."""
 
     run: tyro.conf.Positional[str]
-    """A run directory, an agent directory, or the name of a shipped agent."""
+    """A run directory, an agent directory, the name of a shipped agent, or hf://OWNER/NAME."""
     seed: int | None = None
     """Training seed of the agent, if there are several; the first by default."""
     rng: int = 0

@@ -1,4 +1,4 @@
-"""Decisions for B states in one compiled loop, equal to :func:`usfa.functional.choose` with its doubts and margins.
+"""Decisions for B states in one compiled loop, equal to :func:`usfa.functional.choose_cautiously`.
 
 A decision is about forty operations on a few numbers each. As tensor operations they were 9 to 41 % of acting in the
 room; compiled they are 2 to 5 % (benchmarks/rule_cost.py).
@@ -29,18 +29,7 @@ def decide(
     caution: float,
     improves: bool,
 ) -> Choice:
-    """Follow the best policy, or improve on it beyond the margin, see :class:`usfa.decisions.Cautious`.
-
-    Args:
-        psi: [B, N, A, D].
-        w: [B, D].
-        z: [B, N, D].
-        legal: [B, A].
-        optimism: [B, N].
-        step_error: [B, D].
-        caution: multiplies optimism and step_error; 0 is Eq. 3.
-        improves: False only follows.
-    """
+    """:func:`usfa.functional.choose_cautiously`, compiled; the arguments are the same."""
     batch, _, actions, _ = psi.shape
     number = psi.dtype
     values = _array(psi, number)

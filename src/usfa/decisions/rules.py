@@ -24,6 +24,7 @@ __all__ = [
     "PAPER_RULE",
     "RULES",
     "SINGLE",
+    "BuiltIn",
     "Cautious",
     "Decision",
     "Follow",
@@ -76,9 +77,11 @@ class Gpi:
     """argmax_a max_{z∈C} ψ(s,a,z)·w: generalised policy improvement, Eq. 3."""
 
     name = "gpi"
+    caution = 0.0
+    improves = True
 
     def decide(self, situation: Situation) -> Decision:
-        return _decided_by(situation, caution=0.0)
+        return _decided_by(self, situation)
 
 
 @dataclass(frozen=True)
@@ -89,9 +92,11 @@ class Follow:
     """
 
     name = "follow"
+    caution = 1.0
+    improves = False
 
     def decide(self, situation: Situation) -> Decision:
-        return _decided_by(situation, caution=1.0, improves=False)
+        return _decided_by(self, situation)
 
 
 @dataclass(frozen=True)
@@ -105,6 +110,7 @@ class Cautious:
     """
 
     caution: float = 1.0
+    improves = True
 
     def __post_init__(self) -> None:
         if not 0 <= self.caution < math.inf:
@@ -115,12 +121,16 @@ class Cautious:
         return "cautious" if self.caution == 1 else f"cautious:{self.caution:g}"
 
     def decide(self, situation: Situation) -> Decision:
-        return _decided_by(situation, self.caution)
+        return _decided_by(self, situation)
 
 
-def _decided_by(situation: Situation, caution: float, improves: bool = True) -> Decision:
+BuiltIn = Gpi | Follow | Cautious
+"""Rules that are settings of one formula, :func:`usfa.functional.choose_cautiously`."""
+
+
+def _decided_by(rule: BuiltIn, situation: Situation) -> Decision:
     psi, w, z, legal, step_error, optimism, _ = situation
-    return Decision(*_compiled()(psi, w, z, legal, optimism, step_error, caution, improves))
+    return Decision(*_compiled()(psi, w, z, legal, optimism, step_error, rule.caution, rule.improves))
 
 
 @cache
@@ -186,7 +196,7 @@ def _caution(text: str) -> float:
 def decided(rule: Rule, situation: Situation) -> Decision:
     """Decide by a rule; raise InputError if a rule of a user returns an invalid decision."""
     decision = rule.decide(situation)
-    if isinstance(rule, Gpi | Follow | Cautious):
+    if isinstance(rule, BuiltIn):
         return decision
     batch, actions = situation.legal.shape
     wrong = ""

@@ -6,7 +6,7 @@ Clock: ``_tm1`` is the source state of a transition, ``_t`` its destination.
 """
 
 from usfa.functional.bounds import GpiBound, dual_norm, gpi_bound
-from usfa.functional.decisions import Choice, across_error, choose, stake
+from usfa.functional.decisions import Choice, across_error, choose, choose_cautiously, stake
 from usfa.functional.exact import (
     TabularMDP,
     effective_horizon,
@@ -50,6 +50,7 @@ __all__ = [
     "across_error",
     "best_utility",
     "choose",
+    "choose_cautiously",
     "convex_coverage",
     "dual_norm",
     "effective_horizon",

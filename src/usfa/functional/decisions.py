@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from usfa.functional.successor import mask_illegal, policy_actions, q_values
+from usfa.functional.successor import mask_illegal, policy_actions, q_values, take_actions
 
-__all__ = ["Choice", "across_error", "choose", "stake"]
+__all__ = ["Choice", "across_error", "choose", "choose_cautiously", "stake"]
 
 
 class Choice(NamedTuple):
@@ -60,6 +61,40 @@ def choose(
     return Choice(action, policy, action != own_action, doubted.amax(dim=-2))
 
 
+def choose_cautiously(
+    psi: Tensor,
+    w: Tensor,
+    z: Tensor,
+    legal: Tensor,
+    optimism: Tensor,
+    step_error: Tensor,
+    caution: float,
+    improves: bool = True,
+) -> Choice:
+    """Choose with doubts and margins from measured errors of ψ, see :class:`usfa.decisions.Cautious`.
+
+    If z·w ≤ 0 for every z in C, no policy serves the task: there is no margin, as in Eq. 3.
+
+    Args:
+        psi: [B, N, A, D].
+        w: [B, D].
+        z: [B, N, D].
+        legal: [B, A].
+        optimism: [B, N].
+        step_error: [B, D].
+        caution: multiplies optimism and step_error; 0 is Eq. 3.
+        improves: False only follows.
+    """
+    own = policy_actions(psi, z, legal)
+    gains = take_actions(psi, own)
+    doubt = caution * optimism * stake(gains, w)
+    if not improves:
+        return choose(psi, w, z, legal, doubt, math.inf, own)
+    serves = (torch.einsum("bnd,bd->bn", z, w) > 0).any(dim=-1, keepdim=True)
+    margin = 2 * caution * across_error(gains, w, z, step_error) * serves
+    return choose(psi, w, z, legal, doubt, margin, own)
+
+
 def stake(psi: Tensor, w: Tensor) -> Tensor:
     """Σ_i |ψ_i w_i|, the sum of gains and losses of each policy: psi [..., N, D] and w [..., D] -> [..., N].
 
@@ -94,4 +129,4 @@ def _per_policy(value: Tensor | float, q: Tensor) -> Tensor:
 
 def _take(x: Tensor, index: Tensor) -> Tensor:
     """x[..., index[...]], with a last axis of length 1."""
-    return torch.take_along_dim(x, index[..., None], dim=-1)
+    return x.gather(-1, index[..., None])

@@ -85,29 +85,34 @@ class Memory(nn.Module):
 
     def forward(self, x: Tensor, first: Tensor, core_state: CoreState) -> tuple[Tensor, CoreState]:
         """x [T, B, I], first [T, B] -> h [T, B, H], core state after the last step."""
+        if len(x) == 1:  # faster without the fused kernel, and without asking for values, so that it can be exported
+            h, c = self._step(x[0], *_reset(core_state, first[0]))
+            return h[None], (h, c)
         starts = [t for t, opens in enumerate(first.any(dim=1).tolist()) if opens]
-        h, c = core_state
         outputs = []
         for begin, end in itertools.pairwise(sorted({0, *starts, len(x)})):
             if begin in starts:
-                keep = ~first[begin, :, None]
-                h, c = h * keep, c * keep
-            output, h, c = self._run(x[begin:end], h, c)
+                core_state = _reset(core_state, first[begin])
+            output, core_state = self._run(x[begin:end], core_state)
             outputs.append(output)
-        return torch.cat(outputs) if len(outputs) > 1 else outputs[0], (h, c)
+        return torch.cat(outputs) if len(outputs) > 1 else outputs[0], core_state
 
-    def _run(self, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Unroll over steps without episode starts. A single step is faster without the fused kernel."""
-        if len(x) == 1:
-            h, c = self._step(x[0], h, c)
-            return h[None], h, c
+    def _run(self, x: Tensor, core_state: CoreState) -> tuple[Tensor, CoreState]:
+        """Unroll over steps without episode starts."""
+        h, c = core_state
         bias = self.input.bias
         weights = [self.input.weight, self.recurrent.weight, bias, torch.zeros_like(bias)]
         output, h_n, c_n = torch.lstm(x, (h[None], c[None]), weights, True, 1, 0.0, True, False, False)
-        return output, h_n[0].float(), c_n[0].float()
+        return output, (h_n[0].float(), c_n[0].float())
 
     def _step(self, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
         gates = (self.input(x) + self.recurrent(h)).float()
         input_gate, forget_gate, cell, output_gate = gates.chunk(4, dim=-1)
         c = forget_gate.sigmoid() * c + input_gate.sigmoid() * cell.tanh()
         return output_gate.sigmoid() * c.tanh(), c
+
+
+def _reset(core_state: CoreState, first: Tensor) -> CoreState:
+    """Zero the states [B, H] of the episodes that start, first [B]."""
+    keep = ~first[:, None]
+    return tuple(state * keep for state in core_state)

@@ -2,18 +2,21 @@
 
 from usfa.runs.config import EvaluationConfig, TrainConfig
 from usfa.runs.directory import RunDirectory
+from usfa.runs.exporting import ONNX_FILE, export
 from usfa.runs.loading import SHIPPED_AGENTS, load, measure_and_save
 from usfa.runs.presets import PRESETS, preset
 from usfa.runs.settings import settings_for
 from usfa.runs.training import build_agent, train
 
 __all__ = [
+    "ONNX_FILE",
     "PRESETS",
     "SHIPPED_AGENTS",
     "EvaluationConfig",
     "RunDirectory",
     "TrainConfig",
     "build_agent",
+    "export",
     "load",
     "measure_and_save",
     "preset",

@@ -1,15 +1,17 @@
-"""Load trained agents: by the path of a run or an agent, or by the name of a shipped agent."""
+"""Load trained agents: by the path of a run or an agent, the name of a shipped agent, or from the Hugging Face hub."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import re
 from importlib import resources
 from pathlib import Path
 
 from rich.console import Console
 
-from usfa.agents import TrainedAgent, load_agent, part_texts, save_accuracy, updated_settings
-from usfa.errors import InputError, unknown_name
+from usfa.agents import AGENT_FILES, TrainedAgent, load_agent, part_texts, save_accuracy, updated_settings
+from usfa.errors import InputError, told, unknown_name
 from usfa.evaluation import accuracy_of
 from usfa.files import read_json
 from usfa.progress import progress_bar
@@ -18,7 +20,7 @@ from usfa.registry import import_modules
 from usfa.runs.config import TrainConfig
 from usfa.runs.directory import RunDirectory, read_config
 
-__all__ = ["SHIPPED_AGENTS", "load", "measure_and_save", "read_training"]
+__all__ = ["SHIPPED_AGENTS", "agent_directory", "load", "measure_and_save", "read_training"]
 
 SHIPPED_AGENTS: dict[str, str] = {
     "trip": "USFA for the Trip MDP, preset trip-usfa, seed 0",
@@ -27,17 +29,21 @@ SHIPPED_AGENTS: dict[str, str] = {
 }
 """Agents in the package, with descriptions."""
 
+HUB = "hf://"
+"""Before the name of a repository of the Hugging Face hub."""
+
 
 def load(path: str | os.PathLike[str], seed: int | None = None, trust: bool = False) -> TrainedAgent:
     """Load a trained agent: `usfa.load("trip")` for a shipped one, or the directory of a run or an agent ("./trip").
 
     Args:
-        path: a name or a directory.
+        path: a name, a directory, or "hf://OWNER/NAME" for a repository of the Hugging Face hub (extra `hub`), with
+            "@REVISION" behind it for a branch, a tag or a commit.
         seed: seed of the training run; by default the first.
         trust: whether to import modules that its file names, for networks, samplers and agents of users. Without it,
             import them first.
     """
-    return load_agent(_agent_directory(os.fspath(path)), seed, trust)
+    return load_agent(agent_directory(os.fspath(path)), seed, trust)
 
 
 def measure_and_save(
@@ -51,7 +57,7 @@ def measure_and_save(
         trust: whether to import modules that the agent's file names.
         console: for the progress bar; None shows nothing.
     """
-    directory = _agent_directory(os.fspath(path))
+    directory = agent_directory(os.fspath(path))
     agent = load_agent(directory, trust=trust)
     file = agent.file
     if not agent.actor.learns_psi:
@@ -69,7 +75,10 @@ def measure_and_save(
     return [load_agent(directory, seed, trust) for seed in file.seeds]
 
 
-def _agent_directory(name: str) -> Path:
+def agent_directory(name: str) -> Path:
+    """The directory with the files of an agent; for an agent on the hub, its copy in the client's cache."""
+    if name.startswith(HUB):
+        return _from_hub(name)
     directory = _shipped(name) if name in SHIPPED_AGENTS else Path(name)
     if not directory.exists() and len(directory.parts) == 1:
         raise unknown_name("agent or run directory", name, SHIPPED_AGENTS)
@@ -83,6 +92,23 @@ def _agent_directory(name: str) -> Path:
     if not (run.agent / "config.json").exists():
         raise InputError(f"The run in {directory} is not finished and has no agent yet; continue it with --resume.")
     return run.agent
+
+
+def _from_hub(address: str) -> Path:
+    """Download the files of an agent, unless the cache has them; without a network (HF_HUB_OFFLINE=1) use the cache."""
+    repository, _, revision = address.removeprefix(HUB).partition("@")
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", repository):
+        raise InputError(f"The agent is {address!r}; expected {HUB}OWNER/NAME or {HUB}OWNER/NAME@REVISION.")
+    if importlib.util.find_spec("huggingface_hub") is None:
+        raise InputError(f"{address} needs huggingface_hub; install it with pip install 'usfa[hub]'.")
+    import huggingface_hub
+
+    try:
+        return Path(
+            huggingface_hub.snapshot_download(repository, revision=revision or None, allow_patterns=[*AGENT_FILES])
+        )
+    except Exception as error:  # the client has dozens of its own, and those of its network library
+        raise InputError(f"{address} cannot be loaded: {told(error)}.") from error
 
 
 def read_training(path: Path, trust: bool = False) -> TrainConfig:
