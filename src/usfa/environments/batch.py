@@ -21,6 +21,9 @@ __all__ = ["Batch", "Environment", "EnvironmentBatch", "Step", "failing_in", "is
 
 Environment = gym.Env[Any, Any]
 
+LARGEST_PHI = 1e15
+"""Largest entry of φ: squared errors of returns of this size still fit into single precision."""
+
 
 class Step(NamedTuple):
     """Result of one step of every environment. The present observation is in the batch itself."""
@@ -159,6 +162,8 @@ class EnvironmentBatch:
             raise InputError(
                 f"The reward is {reward}; expected {self.features} finite numbers, the size of reward_space."
             )
+        if abs(phi).max() > LARGEST_PHI:
+            raise InputError(f"The reward is {reward}; expected numbers up to {LARGEST_PHI:g}.")
         return phi
 
     def state(self) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
@@ -36,6 +37,9 @@ from usfa.samplers import parse_sampler
 from usfa.tasks import parse_tasks
 
 __all__ = ["build_agent", "train"]
+
+_SAME_LOSS, _SAME_WEIGHTS = 0.1, 0.01  # relative changes over a training in which nothing was learned
+_SMALL = 1e-3  # returns below this share of output_scale are lost in the errors of a network
 
 
 def train(
@@ -78,6 +82,7 @@ def _train(
     if console is not None:
         console.print(f"{config.environment}: {agent.spec.observation.describe()}", highlight=False, soft_wrap=True)
     learner = _learn(config, agent, run, console, name, cluster)
+    _warn_of_no_learning(learner, run)
     accuracy = measure_accuracy(config, agent, run, console, name)
     file = _agent_file(replace(config, precision=learner.precision), agent, accuracy, cluster)
     with progress_bar(f"{name}: scoring snapshots", len(config.milestones), "snapshots", console) as bar:
@@ -171,6 +176,29 @@ def _learn(
     return learner
 
 
+def _warn_of_no_learning(learner: Learner, run: RunDirectory) -> None:
+    """Warn if neither the loss nor the weights moved, or if rewards are far too small for the network's outputs."""
+    losses, change = [line["loss"] for line in run.read_metrics()], float(learner.change().max())
+    if losses and change < _SAME_WEIGHTS:
+        tenth = max(1, len(losses) // 10)
+        before, after = np.mean(losses[:tenth]), np.mean(losses[-tenth:])
+        if abs(after - before) <= _SAME_LOSS * max(before, after):
+            warnings.warn(
+                f"The loss did not move: it was {before:.3g} at the start and {after:.3g} at the end, and the weights "
+                f"changed by {change:.1g} of their size. Try a higher learning_rate, and check the rewards with "
+                "usfa check-env.",
+                stacklevel=2,
+            )
+    scale, gamma = learner.agent.network_config.output_scale, learner.config.gamma
+    largest = learner.largest_phi / (1 - gamma) if gamma < 1 else np.inf
+    if 0 < largest < _SMALL * scale:
+        warnings.warn(
+            f"network.output_scale is {scale:g}, but no return can exceed {largest:.2g}; expected about the size of "
+            "returns, as usfa train ENVIRONMENT measures it.",
+            stacklevel=2,
+        )
+
+
 def _learner(
     config: TrainConfig,
     agent: Agent,
@@ -217,7 +245,7 @@ def _explained(checkpoints: Checkpoints) -> Iterator[None]:
     try:
         yield
     except Diverged as error:
-        raise Diverged(f"{error}; try a lower learning_rate, or set clip. {_kept(checkpoints)}") from error
+        raise Diverged(f"{error}. {_kept(checkpoints)}") from error
     except OSError as error:
         if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
             raise
