@@ -348,14 +348,18 @@ def ended(connection):
     return True
 
 
-def handshake(server):
-    """The request of a socket, without a client that reads."""
+def shake_hands(connection, server):
+    """Open a socket without a client that reads on its own."""
     lines = (
         *("GET /socket HTTP/1.1", f"Host: 127.0.0.1:{server.port}", f"Origin: {server.url.rstrip('/')}"),
         *("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13"),
         "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
     )
-    return "\r\n".join((*lines, "", "")).encode()
+    connection.sendall("\r\n".join((*lines, "", "")).encode())
+    answer = b""
+    while b"\r\n\r\n" not in answer:
+        answer += connection.recv(1)
+    assert b" 101 " in answer
 
 
 def masked(opcode, payload=b""):
@@ -370,7 +374,8 @@ def deaf_visitor(server):
     connection.setsockopt(socket_module.SOL_SOCKET, socket_module.SO_RCVBUF, 4096)
     connection.connect(("127.0.0.1", server.port))
     setup = json.dumps({"type": "setup", "players": [{"agent": "small"}], "picture_size": 512}).encode()
-    connection.sendall(handshake(server) + masked(0x81, setup))
+    shake_hands(connection, server)
+    connection.sendall(masked(0x81, setup))
     return connection
 
 
@@ -404,7 +409,9 @@ def test_a_visitor_who_does_not_read_is_dropped_and_the_place_is_free(serve):
 def test_a_flood_of_pings_or_of_fragments_ends_the_connection(serve):
     server = serve(limits=replace(QUICK, unread_seconds=60))
     for flood in (masked(0x89, b"ping") * 200, masked(0x01) + masked(0x00) * 200):
-        with dial(server, handshake(server) + flood) as connection:
+        with dial(server) as connection:
+            shake_hands(connection, server)
+            connection.sendall(flood)
             assert ended(connection)
     with visit(server) as socket:
         receive(socket, "hello")
