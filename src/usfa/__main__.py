@@ -3,10 +3,8 @@
 import os
 import sys
 
-import usfa
-
-_here = os.getcwd()
-if not sys.flags.safe_path and sys.path[:1] == [_here] and os.path.dirname(usfa.__path__[0]) != _here:
+_here, _ours = os.getcwd(), os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+if not sys.flags.safe_path and sys.path[:1] == [_here] and _ours != _here:
     del sys.path[0]  # before anything but the standard library is imported
 
 from usfa.cli import main  # noqa: E402

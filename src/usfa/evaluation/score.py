@@ -26,7 +26,7 @@ from usfa.errors import InputError
 from usfa.evaluation.episodes import environments_of, episode_batch, playing, vector_returns
 from usfa.evaluation.exact import exact_mdp, exact_scores
 from usfa.functional import TabularMDP, optimal_return
-from usfa.tasks import format_task, parse_tasks
+from usfa.tasks import format_task, moderate, parse_tasks
 
 __all__ = ["Scorer", "Scores", "ScoringProtocol", "candidates_name", "evaluate", "listed_rules"]
 
@@ -196,7 +196,8 @@ class Scorer:
     def _optimal(self, mdp: TabularMDP, w: Array) -> Array:
         key = w.tobytes()
         if key not in self._optima:
-            self._optima[key] = optimal_return(mdp, torch.from_numpy(w)).numpy()
+            tasks, factor = moderate(w)
+            self._optima[key] = optimal_return(mdp, torch.from_numpy(tasks)).numpy() * factor[:, 0]
         return self._optima[key]
 
 

@@ -210,9 +210,11 @@ class Learner:
     @torch.no_grad()
     def change(self) -> NDArray[np.float64]:
         """Change of the weights of every run since the start, relative to their size, [R]."""
-        initial = self._initial_networks().state
-        pairs = [(x.flatten(1).double(), initial[name].flatten(1).double()) for name, x in self.network.state.items()]
-        now, before = (torch.cat(tensors, dim=1) for tensors in zip(*pairs, strict=True))
+
+        def joined(runs: Runs) -> Tensor:
+            return torch.cat([x.reshape(len(self.seeds), -1).double() for x in runs.state.values()], dim=1)
+
+        before, now = joined(self._initial_networks()), joined(self.network)
         change: NDArray[np.float64] = ((now - before).norm(dim=1) / before.norm(dim=1)).cpu().numpy()
         return change
 
