@@ -77,7 +77,7 @@ def playing(
     if console is None:  # without making an environment to find the step limit
         yield None
         return
-    with closing(environments.one()) as env:
+    with environments.opened() as env:
         limit = step_limit(env)
     total = None if limit is None else episodes * limit
     with progress_bar(f"{label}: {episodes} episodes", total, "steps", console, stays=False) as bar:

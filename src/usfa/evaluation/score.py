@@ -8,7 +8,6 @@ repeats the scores of its last snapshot.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -132,7 +131,7 @@ class Scorer:
 
     def __init__(self, environments: EnvironmentSource) -> None:
         self._environments = environments
-        with closing(environments.one()) as env:
+        with environments.opened() as env:
             self._mdp, self._name = exact_mdp(env), str(env)
         self._optima: dict[bytes, Array] = {}
 

@@ -20,7 +20,7 @@ from usfa.cluster.acting import ClusterActing
 from usfa.cluster.ray import RayFleet, connected
 from usfa.decisions import Accuracy, candidate_set
 from usfa.environments import Environment, ObservationSpec, action_count, feature_count
-from usfa.environments.batch import failing_in
+from usfa.environments.batch import close_environment, failing_in
 from usfa.errors import Diverged, InputError
 from usfa.evaluation import exact_mdp, write_table
 from usfa.files import require_space
@@ -101,7 +101,7 @@ def build_agent(config: TrainConfig) -> Agent:
         ObservationSpec.of(env.observation_space), action_count(env), feature_count(env), "action_mask" in info
     )
     _check_discount(config, env)
-    env.close()
+    close_environment(env)
     if config.tasks.shape[1] != spec.features:
         raise InputError(
             f"The training tasks {config.training_tasks!r} have {config.tasks.shape[1]} entries; the environment "
