@@ -58,6 +58,42 @@ def refusal(capsys, directory, words):
     return line.removeprefix("usfa: ")
 
 
+# --- the working directory ---
+
+SHADOWS = ("bottleneck", "dill", "mo_gymnasium", "numexpr", "pyarrow", "pytz")
+"""Packages that ours, or those we use, import if they are there."""
+
+
+@pytest.fixture
+def download(tmp_path):
+    """A directory from elsewhere, in which every module leaves a trace when it is imported."""
+    for name in SHADOWS:
+        (tmp_path / f"{name}.py").write_text(f"open('{name}.ran', 'w').close()")
+    return tmp_path
+
+
+@pytest.mark.parametrize("as_module", [False, True])
+def test_files_of_the_working_directory_are_not_run(as_module, download, tmp_path_factory):
+    program = ["-m", "usfa"]
+    if not as_module:  # a console script: Python puts its directory on the path, not the working directory
+        script = tmp_path_factory.mktemp("bin") / "usfa"
+        script.write_text("import sys; from usfa.cli import main; sys.exit(main())")
+        program = [str(script)]
+    words = [sys.executable, *program, "check-env", "mistyped-v0"]  # looks among the ids of MO-Gymnasium
+    done = subprocess.run(words, cwd=download, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stderr.startswith("usfa: Unknown environment 'mistyped-v0'")
+    assert not list(download.glob("*.ran"))
+
+
+def test_the_working_directory_joins_the_path_when_a_named_module_is_found_in_it(own, desk, capsys):
+    assert main(["list"]) == 0
+    assert main(["evaluate", "trip", "--task", "1,0", "--rule", "fake_agents:NoSuchRule"]) == 2  # is elsewhere
+    assert str(desk) not in sys.path
+    assert main(["check-env", "own_module:Own", "--steps", "5"]) == 0
+    assert sys.path[-1] == str(desk)
+    capsys.readouterr()
+
+
 # --- help and lists ---
 
 

@@ -1,5 +1,12 @@
+"""`python -m usfa`. Python puts the working directory first on its path for this, where any file could be a module."""
+
+import os
 import sys
 
-from usfa.cli import main
+_here, _ours = os.getcwd(), os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+if not sys.flags.safe_path and sys.path[:1] == [_here] and _ours != _here:
+    del sys.path[0]  # before anything but the standard library is imported
+
+from usfa.cli import main  # noqa: E402
 
 sys.exit(main())

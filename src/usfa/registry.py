@@ -9,6 +9,9 @@ sent to other processes:
 
 Parsing a text never imports a module. The user's program must have imported it, or the user must have declared that the
 file that names it is trusted (:func:`import_modules`).
+
+The command line also looks for such modules in the working directory (:func:`search_working_directory`). The directory
+may be a download, so it joins Python's path only once a module that the user named is found in it.
 """
 
 from __future__ import annotations
@@ -17,10 +20,13 @@ import dataclasses
 import importlib
 import importlib.util
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import FunctionType
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -36,6 +42,7 @@ __all__ = [
     "is_own",
     "made",
     "resolve",
+    "search_working_directory",
     "text_of",
 ]
 
@@ -208,13 +215,36 @@ def import_modules(texts: Iterable[object]) -> None:
     """Import the modules of all texts of the form "module:Class". Use it only with trusted texts."""
     for text in texts:
         parts = _OWN.fullmatch(text.removeprefix("task+")) if isinstance(text, str) else None
-        if parts is not None and parts["module"] not in sys.modules and _exists(parts["module"]):
+        if parts is None or parts["module"] in sys.modules:
+            continue
+        _add_directory_of(parts["module"])
+        if _exists(parts["module"]):
             import_module(parts["module"], repr(text))
 
 
+_searched: list[str] = []  # the directory for modules that the user names, besides Python's path
+
+
+def search_working_directory() -> None:
+    """Let modules that the user names be in the working directory, without adding it to Python's path yet."""
+    with suppress(FileNotFoundError):  # it was deleted
+        _searched[:] = [os.getcwd()]
+
+
+def _add_directory_of(module: str) -> None:
+    """Add the searched directory of a module to Python's path, if only that directory has it."""
+    package = module.partition(".")[0]
+    if package in sys.modules or importlib.util.find_spec(package) is not None:
+        return
+    if PathFinder.find_spec(package, _searched) is not None:
+        sys.path.extend(_searched)
+
+
 def _exists(module: str) -> bool:
+    package, dot, _ = module.partition(".")
     try:
-        return importlib.util.find_spec(module) is not None
+        found = PathFinder.find_spec(package, _searched) if not dot else None
+        return found is not None or importlib.util.find_spec(module) is not None
     except (ModuleNotFoundError, ValueError):
         return False
     except Exception:  # its package fails to import; the import below reports the reason
@@ -236,8 +266,9 @@ def imported(where: str, what: str) -> Any:
 
 
 def import_module(name: str, wanted_by: str) -> Any:
-    """Import a module by name; InputError if it is missing or fails while it is imported."""
+    """Import a module that the user named; InputError if it is missing or fails while it is imported."""
     try:
+        _add_directory_of(name)
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         hint = "; pip install 'usfa[mo]' brings it" if error.name == "mo_gymnasium" else ""

@@ -16,6 +16,8 @@ __all__ = [
     "TASKS_OF_M",
     "TASK_SETS",
     "format_task",
+    "lengths",
+    "moderate",
     "parse_task",
     "parse_tasks",
     "shown",
@@ -47,6 +49,8 @@ def parse_task(task: str | ArrayLike, features: int | None = None) -> Array:
         raise InputError(f"Task {shown(task)} holds NaN or infinity; expected finite numbers.")
     if features is not None and len(w) != features:
         raise InputError(f"Task {shown(task)} has {len(w)} entries; expected {features}, one per feature.")
+    if abs(w).max() > _LARGEST_ENTRY:
+        raise InputError(f"Task {shown(task)} has an entry of {abs(w).max():g}; expected at most {_LARGEST_ENTRY:g}.")
     return w
 
 
@@ -111,6 +115,29 @@ def format_task(w: ArrayLike) -> str:
     if len(entries) == 1 and abs(entries[0]) > 9:
         return repr(float(entries[0]))  # "10" would be parsed as the shorthand for [1, 0]
     return ",".join(str(int(x)) if x == int(x) else repr(float(x)) for x in entries)
+
+
+# --- lengths ---
+
+_LARGEST_ENTRY = 1e200  # returns of larger tasks would overflow
+_MODERATE = (1e-6, 1e6)
+
+
+def lengths(w: Array) -> Array:
+    """Euclidean lengths of tasks [..., D], without overflow, [..., 1]."""
+    largest = abs(w).max(axis=-1, keepdims=True)
+    return largest * np.linalg.norm(w / np.where(largest > 0, largest, 1.0), axis=-1, keepdims=True)
+
+
+def moderate(w: Array) -> tuple[Array, Array]:
+    """Tasks [..., D] of the same directions with lengths that single precision can hold, and the factors [..., 1] to w.
+
+    Only the direction of a task affects decisions. Lengths from 1e-6 to 1e6 stay as they are, to the bit.
+    """
+    low, high = _MODERATE
+    length = lengths(w)
+    factor = np.where(((length < low) | (length > high)) & (length > 0), length, 1.0)
+    return w / factor, factor
 
 
 # --- named sets ---

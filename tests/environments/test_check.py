@@ -51,7 +51,7 @@ FAULTS = {
     broken.PhiOutside: ("warning", "phi-bounds", "outside of -1 to 1 of its space: widen the space"),
     broken.PhiChangedLater: ("warning", "reward-copy", "return a copy, reward.copy()"),
     broken.PhiIsAList: ("note", "phi-type", "φ is a list: fine here, but other libraries want an array"),
-    broken.LargePhi: ("note", "phi-scale", "divide it, so that returns are about 1 to 100"),
+    broken.LargePhi: ("note", "phi-scale", "fine with usfa train, which measures the size of returns"),
     broken.UnpaidPhi: ("note", "phi-unpaid", "The features [0] of φ were 0 in all 1000 random steps"),
     broken.EndingIsNone: ("error", "endings", "truncated was None of type NoneType: return bool(truncated)"),
     broken.EndingIsANumber: ("warning", "endings", "terminated was 0 of type int: return bool(terminated)"),

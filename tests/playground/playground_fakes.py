@@ -114,7 +114,7 @@ class Running:
         self.listener = Address(port=port).bind()
         self.port = self.listener.getsockname()[1]
         self.url = url_of(self.listener, Access())
-        self.server = make_server(make_app(catalogue, self.access, limits))
+        self.server = make_server(make_app(catalogue, self.access, limits), limits)
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.listener]}, daemon=True)
         self.thread.start()
         deadline = time.monotonic() + 30

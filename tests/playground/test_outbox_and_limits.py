@@ -1,10 +1,12 @@
 import asyncio
+import dataclasses
+import logging
 
 import pytest
 
 from usfa.errors import InputError
 from usfa.playground import Limits
-from usfa.playground.app import TokenBucket
+from usfa.playground.limits import LogLimit, TokenBucket
 from usfa.playground.outbox import Outbox, Overflow
 from usfa.playground.protocol import PlayerChoice, Pong, Setup
 
@@ -19,7 +21,7 @@ def test_a_token_bucket_allows_a_burst_and_then_a_rate():
     assert sum(bucket.take() for _ in range(20)) == 5
 
 
-@pytest.mark.parametrize("name", ["sessions", "messages_per_second", "burst", "idle_seconds"])
+@pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(Limits)])
 def test_limits_are_positive(name):
     with pytest.raises(InputError, match=f"The limit {name} is 0"):
         Limits(**{name: 0})
@@ -84,3 +86,30 @@ def test_messages_after_the_end_of_the_loop_are_dropped():
     outbox = Outbox(loop)
     loop.close()
     outbox.send(Pong(1))
+
+
+def test_a_blocked_writer_does_not_fill_memory():
+    """Nothing is sent while the client does not read, so nothing notices the overflow."""
+
+    async def run():
+        outbox = Outbox(asyncio.get_running_loop())
+        for number in range(10_000):
+            outbox.send(Pong(number))
+        await asyncio.sleep(0)
+        return len(outbox._messages)
+
+    assert asyncio.run(run()) < 300
+
+
+def test_the_log_has_few_lines_and_counts_the_others(caplog):
+    now = [0.0]
+    log = logging.getLogger("limited")
+    log.addFilter(LogLimit(TokenBucket(per_second=1, burst=3, clock=lambda: now[0])))
+    for number in range(100):
+        log.warning("bad request %s", number)
+    now[0] += 1
+    log.warning("bad request %s", 100)
+    assert caplog.messages == [
+        *(f"bad request {number}" for number in range(3)),
+        "bad request 100 (97 lines before this one left out)",
+    ]

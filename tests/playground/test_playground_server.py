@@ -4,7 +4,9 @@ import http.client
 import json
 import random
 import re
+import socket as socket_module
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -152,12 +154,14 @@ def test_beyond_localhost_a_token_is_asked_for(serve):
     assert get(server)[0] == 403
     assert get(server, "/js/main.js")[0] == 403
     assert get(server, "/?token=wrong")[0] == 403
-    assert get(server, Cookie="usfa-token=wrong")[0] == 403
+    assert get(server, Cookie=f"usfa-token-{server.port}=wrong")[0] == 403
     assert get(server, Cookie="\x01;;=\xff")[0] == 403
     status, headers, _ = get(server, "/?token=secret")
     assert (status, headers["location"]) == (303, "/")  # the secret leaves the address bar
     assert "HttpOnly" in headers["set-cookie"]
-    assert "SameSite=strict" in headers["set-cookie"]
+    assert "SameSite=lax" in headers["set-cookie"]  # a strict one is not sent after the redirect of a link in a mail
+    assert headers["set-cookie"].startswith(f"usfa-token-{server.port}=")  # other ports of the host have their own
+    assert get(server, Cookie="usfa-token-1=secret")[0] == 403
     cookie = headers["set-cookie"].split(";")[0]
     assert get(server, Cookie=cookie)[0] == 200
     assert get(server, Cookie=cookie, Host=f"192.168.0.7:{server.port}")[0] == 200
@@ -211,7 +215,7 @@ def test_frames_come_as_they_are_not_deflated(server):
 
 
 def test_a_full_server_rejects_clients_until_one_leaves(serve):
-    server = serve(limits=Limits(sessions=2))
+    server = serve(limits=Limits(sessions=2, waiting_seconds=0.1))
     with visit(server) as one:
         receive(one, "hello")
         with visit(server) as two:
@@ -319,6 +323,98 @@ def test_a_flood_with_the_usual_limits_does_not_concern_others(serve):
             attacker.send(hostile(rng))
         post(bystander, type="ping", id=1)
         assert receive(bystander, "pong")["id"] == 1
+
+
+# --- connections that hold a place for nothing ---
+
+QUICK = Limits(
+    sessions=2, connections=20, waiting_seconds=5, request_seconds=0.5, unread_seconds=0.5, pings_per_second=5
+)
+
+
+def dial(server, sent=b""):
+    connection = socket_module.create_connection(("127.0.0.1", server.port), timeout=20)
+    connection.sendall(sent)
+    return connection
+
+
+def ended(connection):
+    """Whether the server ends a connection; anything it sends before is read."""
+    try:
+        while connection.recv(65536):
+            pass
+    except ConnectionResetError:
+        pass
+    return True
+
+
+def shake_hands(connection, server):
+    """Open a socket without a client that reads on its own."""
+    lines = (
+        *("GET /socket HTTP/1.1", f"Host: 127.0.0.1:{server.port}", f"Origin: {server.url.rstrip('/')}"),
+        *("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13"),
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+    )
+    connection.sendall("\r\n".join((*lines, "", "")).encode())
+    answer = b""
+    while b"\r\n\r\n" not in answer:
+        answer += connection.recv(1)
+    assert b" 101 " in answer
+
+
+def masked(opcode, payload=b""):
+    """A frame of a client; the mask is zero."""
+    size = bytes([0x80 | len(payload)]) if len(payload) < 126 else b"\xfe" + len(payload).to_bytes(2, "big")
+    return bytes([opcode]) + size + bytes(4) + payload
+
+
+def deaf_visitor(server):
+    """A socket that sends, with a small buffer, but never reads."""
+    connection = socket_module.socket()
+    connection.setsockopt(socket_module.SOL_SOCKET, socket_module.SO_RCVBUF, 4096)
+    connection.connect(("127.0.0.1", server.port))
+    setup = json.dumps({"type": "setup", "players": [{"agent": "small"}], "picture_size": 512}).encode()
+    shake_hands(connection, server)
+    connection.sendall(masked(0x81, setup))
+    return connection
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"GET / HTTP/1.1\r\nHost: ", b"GET /nothing HTTP/1.1\r\nContent-Length: 9\r\n\r\n1"]
+)
+def test_a_request_that_is_not_completed_is_dropped(serve, sent):
+    with dial(serve(limits=QUICK), sent) as connection:
+        assert ended(connection)
+
+
+def test_visitors_are_served_while_others_hold_every_connection(serve):
+    server = serve(limits=replace(QUICK, request_seconds=60))
+    held = [dial(server, b"GET / HT") for _ in range(60)]  # three times the limit
+    assert get(server)[0] == 200
+    with visit(server) as socket:
+        receive(socket, "hello")
+    for connection in held:
+        connection.close()
+
+
+def test_a_visitor_who_does_not_read_is_dropped_and_the_place_is_free(serve):
+    server = serve(limits=QUICK)
+    deaf = [deaf_visitor(server) for _ in range(2)]
+    with visit(server) as socket:  # waits in line
+        receive(socket, "hello", timeout=20)
+    for connection in deaf:
+        connection.close()
+
+
+def test_a_flood_of_pings_or_of_fragments_ends_the_connection(serve):
+    server = serve(limits=replace(QUICK, unread_seconds=60))
+    for flood in (masked(0x89, b"ping") * 200, masked(0x01) + masked(0x00) * 200):
+        with dial(server) as connection:
+            shake_hands(connection, server)
+            connection.sendall(flood)
+            assert ended(connection)
+    with visit(server) as socket:
+        receive(socket, "hello")
 
 
 def test_the_package_holds_the_page():

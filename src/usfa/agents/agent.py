@@ -127,6 +127,10 @@ class Agent(ABC):
         situation, core_state = self.situation(network, present, w, candidates)
         return decided(rule, situation._replace(state=state)), core_state
 
+    def acting_policies(self, w: Tensor, z: Tensor) -> Tensor:
+        """The candidates [B, N, D] to act with in training, of the policies z [B, N, D] that are learned about."""
+        return z
+
     def at_start(self, observation: Tensor) -> Present:
         """First observations [B, ...] of B episodes, with all actions legal."""
         batch = len(observation)

@@ -45,10 +45,6 @@ CONFIG, WEIGHTS, CARD = "config.json", "weights.safetensors", "README.md"
 AGENT_FILES = (CONFIG, WEIGHTS, CARD)
 """Names of the files in an agent directory."""
 
-WEIGHTS = "weights.safetensors"
-AGENT_FILES = ("config.json", WEIGHTS, "README.md")
-"""Files of an agent directory."""
-
 
 @dataclass(frozen=True)
 class AgentFile:

@@ -21,12 +21,13 @@ from usfa.decisions import (
     assumed_accuracy,
     candidate_set,
     parse_rule,
+    task_tensor,
 )
 from usfa.errors import InputError
 from usfa.functional import mask_illegal, q_values
 from usfa.networks import Parameters
 from usfa.samplers import LearnedPolicies, parse_sampler
-from usfa.tasks import TASKS_OF_M, format_task, parse_task, parse_tasks
+from usfa.tasks import TASKS_OF_M, format_task, moderate, parse_task, parse_tasks, shown
 from usfa.trajectory import Present
 
 __all__ = ["Policy", "TrainedAgent", "check_candidates", "load_agent"]
@@ -120,10 +121,14 @@ class TrainedAgent:
         chosen = self.candidates(w, candidates, np.random.default_rng(seed)).tensors()
         present, single = self._at_start(observation)
         batch = len(present.observation)
-        tasks = torch.from_numpy(w).float().expand(batch, -1)
+        tasks, factor = task_tensor(w).expand(batch, -1), float(moderate(w)[1][0])
         of_each = chosen.map(lambda values: values.expand(batch, *values.shape))
         situation, _ = self.actor.situation(self.network, present, tasks, of_each)
-        q = q_values(situation.psi, situation.w).amax(dim=-2)
+        q = q_values(situation.psi, situation.w).amax(dim=-2) * factor
+        if not q.isfinite().all():
+            raise InputError(
+                f"The values on task {shown(task)} are too large for single precision; expected a shorter task."
+            )
         q = mask_illegal(q, None if legal is None else torch.from_numpy(np.array(legal, np.bool_)))
         result: NDArray[np.float32] = (q[0] if single else q).numpy()
         return result
@@ -178,7 +183,7 @@ class Policy:
         self.w = w
         self.z = candidates.z
         self.rule = rule
-        self._task = torch.from_numpy(w).float()[None]
+        self._task = task_tensor(w)[None]
         self._candidates = candidates.tensors().map(lambda values: values[None])
         self.reset()
 

@@ -28,14 +28,22 @@ class UvfaAgent(Agent):
     def outputs_per_action(self) -> int:
         return 1
 
+    def acting_policies(self, w: Tensor, z: Tensor) -> Tensor:
+        return w[:, None]
+
     def situation(
         self, network: Network, present: Present, w: Tensor, candidates: CandidateSet[Tensor]
     ) -> tuple[Situation, CoreState]:
         """Q(s,a,w) as the successor feature of the reward itself: D = 1, task 1, and a single policy.
 
-        Every rule then takes the greedy action.
+        Every rule then takes the greedy action. The candidate is w, or z = w/c of a learned length: Q(w) = c Q(z).
         """
-        q, core_state = self.step(network, present, w[:, None])  # [B, 1, A, 1]
+        z = candidates.z[:, :1]
+        q, core_state = self.step(network, present, z)  # [B, 1, A, 1]
+        length = z.square().sum(dim=-1)  # [B, 1]
+        scaled = (z != w[:, None]).any(dim=-1) & (length > 0)
+        factor = (z * w[:, None]).sum(dim=-1) / length.where(scaled, torch.ones_like(length))
+        q = q * factor.where(scaled, torch.ones_like(length))[..., None, None]
         one, none = torch.ones_like(w[:, :1]), torch.zeros_like(w[:, :1])
         return Situation(q, one, one[:, None], present.legal, none, none), core_state
 

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Sequence
 
 from usfa.errors import InputError, Interrupted, unknown_name
+from usfa.registry import search_working_directory
 from usfa.version import __version__
 
 __all__ = ["main"]
@@ -52,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     warnings.formatwarning = lambda message, *_: f"usfa: {message}\n"  # without file and line
     try:
-        _import_from_working_directory()
+        search_working_directory()
         _let_threads_sleep()
         return _dispatch(words)
     except InputError as error:
@@ -75,13 +76,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         kept = "; continue an unfinished run with --resume" if words[:1] in (["train"], ["reproduce"]) else ""
         print(f"\nusfa: interrupted{kept}.", file=sys.stderr)
         return 130
-
-
-def _import_from_working_directory() -> None:
-    """Allow environments "module:Class" in files of the working directory, as `python -m` does."""
-    here = os.getcwd()
-    if here not in sys.path and "" not in sys.path:
-        sys.path.append(here)
 
 
 def _let_threads_sleep() -> None:

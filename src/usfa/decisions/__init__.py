@@ -1,6 +1,13 @@
 """Decision rules: from approximate successor features of the policies in C to an action for a task w."""
 
-from usfa.decisions.candidates import CANDIDATE_SETS, Accuracy, CandidateSet, assumed_accuracy, candidate_set
+from usfa.decisions.candidates import (
+    CANDIDATE_SETS,
+    Accuracy,
+    CandidateSet,
+    assumed_accuracy,
+    candidate_set,
+    task_tensor,
+)
 from usfa.decisions.rules import (
     DEFAULT_RULE,
     PAPER_RULE,
@@ -40,4 +47,5 @@ __all__ = [
     "decided",
     "parse_rule",
     "rule_name",
+    "task_tensor",
 ]

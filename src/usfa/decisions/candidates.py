@@ -13,9 +13,9 @@ from torch import Tensor
 
 from usfa.errors import InputError, unknown_name
 from usfa.samplers import PolicySampler
-from usfa.tasks import Array, parse_tasks, shown
+from usfa.tasks import Array, lengths, moderate, parse_tasks, shown
 
-__all__ = ["CANDIDATE_SETS", "Accuracy", "CandidateSet", "assumed_accuracy", "candidate_set"]
+__all__ = ["CANDIDATE_SETS", "Accuracy", "CandidateSet", "assumed_accuracy", "candidate_set", "task_tensor"]
 
 Values = TypeVar("Values", bound=Array | Tensor)
 Other = TypeVar("Other", bound=Array | Tensor)
@@ -83,6 +83,11 @@ class Accuracy:
         return CandidateSet(z, step_error.copy(), np.interp(distance, distances, shares))
 
 
+def task_tensor(w: Array) -> Tensor:
+    """Tasks [..., D] as a decision rule gets them: of moderate length, which does not change any decision."""
+    return torch.from_numpy(moderate(w)[0]).float()
+
+
 def _are_from_zero(values: Array | tuple[float, ...]) -> bool:
     return bool((np.isfinite(values) & (np.array(values) >= 0)).all())
 
@@ -91,6 +96,9 @@ def assumed_accuracy(features: int) -> Accuracy:
     """Accuracy for agents without a measured one: roughly that of the shipped room agent."""
     return Accuracy((0.06,) * features, ((0.0, 0.0), (0.5, 0.2), (1.0, 0.9)))
 
+
+_LONGER, _SHORTER = 2 + 1e-9, 0.01  # times the longest and the shortest training task; the paper's tasks are within
+_LARGEST_Z = 1e6
 
 CANDIDATE_SETS: dict[str, str] = {
     "task": "C = {w'}: only the policy of the task itself, as a UVFA would",
@@ -117,7 +125,8 @@ def candidate_set(
         sampler: D_z, see :meth:`PolicySampler.policy_of`.
         rng: for "sample:N".
     """
-    own, trained = sampler.policy_of(w)[..., None, :], sampler.policy_of(training_tasks)
+    policy, trained = _of_learned_length(w, training_tasks, sampler), sampler.policy_of(training_tasks)
+    own = policy[..., None, :]
     if not isinstance(candidates, str):
         return _broadcast(_explicit(candidates, w.shape[-1]), w)
     if candidates == "task":
@@ -127,10 +136,27 @@ def candidate_set(
     if candidates == "train+task":
         return np.concatenate([_broadcast(trained, w), own], axis=-2)
     if candidates.startswith("sample:"):
-        return sampler.sample(sampler.policy_of(w), _sample_size(candidates), rng)
+        return sampler.sample(policy, _sample_size(candidates), rng)
     if any(character.isdigit() for character in candidates) and not candidates[:1].isalpha():
         return _broadcast(_explicit(parse_tasks(candidates, w.shape[-1]), w.shape[-1]), w)
     raise unknown_name("candidate set", candidates, CANDIDATE_SETS)
+
+
+def _of_learned_length(w: Array, training_tasks: Array, sampler: PolicySampler) -> Array:
+    """The policy z of each task, [..., D]; if z is far longer or shorter than all learned policies, of their length.
+
+    The optimal policy of a task does not depend on the task's length, but a network does not know that.
+    """
+    z = sampler.policy_of(w / np.maximum(lengths(w) / _LARGEST_Z, 1.0))
+    length, learned = lengths(z), lengths(training_tasks)
+    longest, shortest = learned.max(), learned[learned > 0].min(initial=np.inf)
+    outside = sampler.distance(z, training_tasks)[..., None] > 0
+    longer = outside & (length > _LONGER * longest) & (longest > 0)
+    shorter = (length > 0) & (length < _SHORTER * shortest) & (shortest < np.inf)
+    if not (longer | shorter).any():
+        return z
+    wanted = np.where(longer, longest, np.where(shorter, shortest, length))
+    return np.where(longer | shorter, z / np.where(length > 0, length, 1.0) * wanted, z)
 
 
 def _explicit(candidates: ArrayLike, features: int) -> Array:
@@ -142,8 +168,10 @@ def _explicit(candidates: ArrayLike, features: int) -> Array:
         raise InputError("The candidate set is empty; expected at least one policy z.")
     if z.ndim != 2 or z.shape[1] != features:
         raise InputError(f"The candidates have shape {z.shape}; expected [N, {features}], a policy z per row.")
-    if not np.isfinite(z).all():
-        raise InputError("The candidates hold NaN or infinity; expected finite numbers.")
+    if not (abs(z) <= _LARGEST_Z).all():  # also false for NaN
+        raise InputError(
+            f"The candidates hold NaN, infinity or entries above {_LARGEST_Z:g}; expected smaller numbers."
+        )
     return z
 
 

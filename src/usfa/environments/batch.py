@@ -6,6 +6,8 @@ observation appears once, in order, and `first` marks those that open an episode
 
 from __future__ import annotations
 
+import json
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
@@ -17,9 +19,22 @@ from numpy.typing import NDArray
 from usfa.environments.spaces import ObservationSpec, action_count, feature_count
 from usfa.errors import InputError, told
 
-__all__ = ["Batch", "Environment", "EnvironmentBatch", "Step", "failing_in", "is_savable"]
+__all__ = [
+    "LARGEST_PHI",
+    "Batch",
+    "Environment",
+    "EnvironmentBatch",
+    "Step",
+    "close_environment",
+    "failing_in",
+    "is_savable",
+    "real_numbers",
+]
 
 Environment = gym.Env[Any, Any]
+
+LARGEST_PHI = 1e15
+"""Largest entry of φ: squared errors of returns of this size still fit into single precision."""
 
 
 class Step(NamedTuple):
@@ -90,6 +105,7 @@ class EnvironmentBatch:
         self._truncated = np.zeros(len(envs), np.bool_)
         self._restarts = [np.random.default_rng([seed, 1]) for seed in seeds]
         self._episode_phi = np.zeros((len(envs), self.features))
+        self._warned = False
         for index, seed in enumerate(seeds):
             self._reset(index, seed)
 
@@ -141,6 +157,7 @@ class EnvironmentBatch:
         self.observation[index] = seen = self.spec.encode_one(observation)
         if not self.spec.is_image and not np.isfinite(seen).all():
             raise InputError(f"The observation is {observation}; expected finite numbers.")
+        self._warn_of_bounds(observation)
         mask = np.asarray(info.get("action_mask", self._all_legal))
         if mask.shape != (self.actions,) or not mask.any():
             raise InputError(
@@ -149,16 +166,31 @@ class EnvironmentBatch:
         self.legal[index] = mask
         self.first[index] = first
 
+    def _warn_of_bounds(self, observation: object) -> None:
+        """Warn once of a vector that is farther outside of its space than the space is wide."""
+        space = self.envs[0].observation_space
+        if self._warned or self.spec.is_image or not isinstance(space, gym.spaces.Box):
+            return
+        width = space.high.astype(np.float64) - space.low
+        seen = np.asarray(observation)
+        far = (seen < space.low - width) | (seen > space.high + width)
+        if far.any():
+            self._warned = True
+            warnings.warn(
+                f"The observation {seen[far][0]:g} is far outside of its space, "
+                f"{space.low[far][0]:g} to {space.high[far][0]:g}; expected a wider space.",
+                stacklevel=2,
+            )
+
     def _checked_phi(self, reward: object) -> NDArray[np.float32]:
         # A copy, because some wrappers later change the array they returned.
-        try:
-            phi = np.array(reward, dtype=np.float32)
-        except (TypeError, ValueError):
-            phi = np.full(0, np.nan, np.float32)
+        phi = real_numbers(reward).astype(np.float32)
         if phi.shape != (self.features,) or not np.isfinite(phi).all():
             raise InputError(
                 f"The reward is {reward}; expected {self.features} finite numbers, the size of reward_space."
             )
+        if abs(phi).max() > LARGEST_PHI:
+            raise InputError(f"The reward is {reward}; expected numbers up to {LARGEST_PHI:g}.")
         return phi
 
     def state(self) -> dict[str, Any]:
@@ -185,7 +217,9 @@ class EnvironmentBatch:
     def _state_of(self, index: int) -> dict[str, Any]:
         env: Any = self.envs[index]
         if is_savable(env):
-            saved: dict[str, Any] = env.get_state()
+            with failing_in("get_state", env):
+                saved: dict[str, Any] = env.get_state()
+                json.dumps(saved)  # raises here, where the environment is known
             return saved
         seed = int(self._restarts[index].integers(2**31))
         self._reset(index, seed)
@@ -193,7 +227,7 @@ class EnvironmentBatch:
 
     def close(self) -> None:
         for env in self.envs:
-            env.close()
+            close_environment(env)
 
     def load_state(self, state: dict[str, Any]) -> None:
         for rng, saved in zip(self._restarts, state["restarts"], strict=True):
@@ -208,7 +242,8 @@ class EnvironmentBatch:
             if "restart_seed" in saved:
                 self._reset(index, saved["restart_seed"])  # sets the observation too, in case it ignores seeds
             else:
-                env.set_state(saved)
+                with failing_in("set_state", env):
+                    env.set_state(saved)
 
 
 @contextmanager
@@ -223,6 +258,24 @@ def failing_in(method: str, env: Environment) -> Iterator[None]:
         raise InputError(
             f"The {method} of the environment {name} failed: {told(error)}; usfa check-env says what is expected of it."
         ) from error
+
+
+def close_environment(env: Environment) -> None:
+    """Close an environment; warn if that fails, because everything was done with it already."""
+    try:
+        env.close()
+    except Exception as error:  # the environment is the user's code and may raise anything
+        name = type(getattr(env, "unwrapped", env)).__name__
+        warnings.warn(f"The close of the environment {name} failed: {told(error)}.", stacklevel=2)
+
+
+def real_numbers(values: object) -> NDArray[np.float64]:
+    """A copy as real numbers; a single NaN for texts, complex numbers and anything else."""
+    try:
+        given = np.asarray(values)
+    except ValueError:  # lists of different lengths
+        return np.array(np.nan)
+    return np.array(given, np.float64) if given.dtype.kind in "fiub" else np.array(np.nan)
 
 
 def is_savable(env: Environment) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from itertools import islice
 from typing import Any
 
@@ -79,19 +79,28 @@ def check_environment(
         if isinstance(environment, gym.Env):
             return _collect(_all_checks(with_phi(environment, phi), None, steps, seed, bar))
         made = source(environment, phi, **(arguments or {}))
-        env, another = (stack.enter_context(closing(made.one())) for _ in range(2))
-        return _collect(_all_checks(env, another, steps, seed, bar))
+        env, another = made.one(), made.one()
+        return _collect(_all_checks(env, another, steps, seed, bar), _check_closing(env, another))
 
 
-def _collect(findings: Iterable[Finding]) -> list[Finding]:
+def _collect(*parts: Iterable[Finding]) -> list[Finding]:
     """Keep the first finding of every check and sort by severity; a fatal one replaces a milder one of its check."""
     found: dict[str, Finding] = {}
-    try:
-        for finding in findings:
-            found.setdefault(finding.check, finding)
-    except FatalFinding as fatal:
-        found[fatal.finding.check] = fatal.finding
+    for part in parts:  # a fatal finding ends only its part
+        try:
+            for finding in part:
+                found.setdefault(finding.check, finding)
+        except FatalFinding as fatal:
+            found[fatal.finding.check] = fatal.finding
     return sorted(found.values(), key=lambda finding: _ORDER.index(finding.severity))
+
+
+def _check_closing(*envs: Environment) -> Iterator[Finding]:
+    for env in envs:
+        try:
+            env.close()
+        except Exception as problem:  # the environment may raise anything
+            yield warning("close", f"close failed with {told(problem)}: let it succeed, also when called twice.")
 
 
 def _all_checks(

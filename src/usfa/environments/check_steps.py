@@ -16,7 +16,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from usfa.environments.batch import Environment
+from usfa.environments.batch import LARGEST_PHI, Environment, real_numbers
 from usfa.environments.spaces import ObservationSpec, action_count, feature_count
 from usfa.errors import InputError, told
 
@@ -268,19 +268,21 @@ def _check_bounds(name: str, space: gym.spaces.Box, seen: NDArray[Any]) -> Itera
 
 def check_features(space: gym.spaces.Box, reward: Any) -> Iterator[Finding]:
     """Check that the reward is φ: D finite numbers within `reward_space`."""
-    try:
-        phi = np.array(reward, dtype=np.float64)
-    except (TypeError, ValueError):
-        phi = np.zeros(())
+    phi = real_numbers(reward)
     if phi.shape != space.shape:
-        yield error(
-            "phi",
+        sentence = (
             f"The reward was {reward!r}, and reward_space has the shape {space.shape}: return φ with {space.shape[0]} "
-            "numbers, or correct reward_space.",
+            "numbers, or correct reward_space."
         )
+        if isinstance(reward, list | tuple) and not phi.shape:  # not even an array
+            raise FatalFinding("phi", sentence)
+        yield error("phi", sentence)
         return
     if not np.isfinite(phi).all():
         yield error("phi-finite", f"φ was {reward!r}: find where NaN or infinity come from.")
+        return
+    if abs(phi).max() > LARGEST_PHI:
+        yield error("phi-size", f"φ was {reward!r}: divide it, so that entries are at most {LARGEST_PHI:g}.")
         return
     if not isinstance(reward, np.ndarray):
         yield note(
@@ -290,8 +292,8 @@ def check_features(space: gym.spaces.Box, reward: Any) -> Iterator[Finding]:
     if abs(phi).max() > LARGE:
         yield note(
             "phi-scale",
-            f"An entry of φ was {phi[abs(phi).argmax()]:g}: divide it, so that returns are about 1 to 100, or learning "
-            "may diverge.",
+            f"An entry of φ was {phi[abs(phi).argmax()]:g}: fine with usfa train, which measures the size of returns; "
+            "in settings of your own, set network.output_scale to it.",
         )
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from usfa.environments.batch import Batch, Environment, EnvironmentBatch
+from usfa.environments.batch import Batch, Environment, EnvironmentBatch, close_environment
 from usfa.environments.vector_reward import PhiSource, with_phi
 from usfa.errors import InputError, told, unknown_name
 from usfa.registry import import_module
@@ -93,6 +93,15 @@ class EnvironmentSource:
 
     def one(self) -> Environment:
         return self.create()
+
+    @contextmanager
+    def opened(self) -> Iterator[Environment]:
+        """Make one and close it afterwards."""
+        env = self.one()
+        try:
+            yield env
+        finally:
+            close_environment(env)
 
     def batch(self, seeds: Sequence[int], gamma: float) -> Batch:
         if self.create_batch is not None:

@@ -168,6 +168,8 @@ class ObservationSpec:
             return _combined(hot, self.counts) if self.joint else hot
         if self.is_image:
             return self._encode_image(values, batch)
+        if values.dtype.kind not in "fiub":
+            raise InputError(f"The observation is of {values.dtype}; expected real numbers.")
         flat = values.reshape(*batch, *self.shape)
         return ((flat - self.centre) / self.reach if self.centre else flat).astype(np.float32)
 

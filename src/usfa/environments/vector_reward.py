@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from usfa.environments.batch import failing_in
+from usfa.environments.batch import failing_in, real_numbers
 from usfa.environments.spaces import action_count
 from usfa.errors import InputError, told
 from usfa.registry import imported
@@ -73,10 +73,7 @@ class VectorReward(gym.Wrapper[Any, Any, Any, Any]):
                 f"A step of {self.env} has no info['vector_reward']; expected φ there, or another source of "
                 "it as phi: the reward itself, or a function."
             )
-        try:
-            phi = np.array(value, dtype=np.float64)
-        except (TypeError, ValueError):
-            phi = np.zeros(())
+        phi = real_numbers(value)
         if phi.ndim != 1:
             raise InputError(f"φ was {value!r}; expected a vector of numbers, one for each feature.")
         return phi

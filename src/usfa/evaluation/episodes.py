@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from usfa.agents import Agent, TrainedAgent
-from usfa.decisions import CandidateSet, Decision, Rule
+from usfa.decisions import CandidateSet, Decision, Rule, task_tensor
 from usfa.environments import Batch, EnvironmentSource, Step, check_trusted, source, step_limit
 from usfa.errors import InputError
 from usfa.learning.exploration import epsilon_greedy
@@ -77,7 +77,7 @@ def playing(
     if console is None:  # without making an environment to find the step limit
         yield None
         return
-    with closing(environments.one()) as env:
+    with environments.opened() as env:
         limit = step_limit(env)
     total = None if limit is None else episodes * limit
     with progress_bar(f"{label}: {episodes} episodes", total, "steps", console, stays=False) as bar:
@@ -174,7 +174,7 @@ def acting(
     """Act on the tasks of a batch by a rule, ε-greedily; yield every step, without end."""
     environments = batch.environments
     check_fits(actor, environments)
-    tasks, candidates = torch.from_numpy(batch.w).float(), batch.candidates.tensors()
+    tasks, candidates = task_tensor(batch.w), batch.candidates.tensors()
     memory = actor.initial_state(len(environments))
     action = np.zeros(len(environments), np.int64)
     state = None

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from usfa.agents import Agent, TrainedAgent
-from usfa.decisions import CandidateSet, Gpi, Rule, decided, rule_name
+from usfa.decisions import CandidateSet, Gpi, Rule, decided, rule_name, task_tensor
 from usfa.environments import Environment, TabularEnv
 from usfa.errors import InputError
 from usfa.functional import (
@@ -66,7 +66,7 @@ def decision_tables(
     """Action in every state on every task, [K, S]; arguments as in :func:`exact_scores`."""
     states = torch.from_numpy(actor.spec.observation.encode(np.tile(np.arange(mdp.states), len(w))))
     present = actor.at_start(states)._replace(legal=mdp.legal.repeat(len(w), 1))
-    tasks = torch.from_numpy(np.repeat(w, mdp.states, axis=0)).float()
+    tasks = task_tensor(np.repeat(w, mdp.states, axis=0))
     sets = candidates.map(lambda values: np.repeat(values, mdp.states, axis=0)).tensors()
     situation, _ = actor.situation(network, present, tasks, sets)
     decision = decided(rule, situation)

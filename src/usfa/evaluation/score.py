@@ -8,7 +8,6 @@ repeats the scores of its last snapshot.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -26,7 +25,7 @@ from usfa.errors import InputError
 from usfa.evaluation.episodes import environments_of, episode_batch, playing, vector_returns
 from usfa.evaluation.exact import exact_mdp, exact_scores
 from usfa.functional import TabularMDP, optimal_return
-from usfa.tasks import format_task, parse_tasks
+from usfa.tasks import format_task, moderate, parse_tasks
 
 __all__ = ["Scorer", "Scores", "ScoringProtocol", "candidates_name", "evaluate", "listed_rules"]
 
@@ -132,7 +131,7 @@ class Scorer:
 
     def __init__(self, environments: EnvironmentSource) -> None:
         self._environments = environments
-        with closing(environments.one()) as env:
+        with environments.opened() as env:
             self._mdp, self._name = exact_mdp(env), str(env)
         self._optima: dict[bytes, Array] = {}
 
@@ -196,7 +195,8 @@ class Scorer:
     def _optimal(self, mdp: TabularMDP, w: Array) -> Array:
         key = w.tobytes()
         if key not in self._optima:
-            self._optima[key] = optimal_return(mdp, torch.from_numpy(w)).numpy()
+            tasks, factor = moderate(w)
+            self._optima[key] = optimal_return(mdp, torch.from_numpy(tasks)).numpy() * factor[:, 0]
         return self._optima[key]
 
 

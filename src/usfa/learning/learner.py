@@ -28,13 +28,14 @@ from usfa.trajectory import Trajectory
 
 __all__ = ["Acting", "Learner", "LocalActing", "Update"]
 
-LARGEST_LOSS = 1e6  # for returns of size 1; training does not recover from larger losses
+LARGEST_LOSS = 1e6  # in units of output_scale²; training does not recover from larger losses
+LARGEST_PHI = 1e4  # in units of output_scale; a larger φ explains a loss that is too large
 
 
 class Update(NamedTuple):
     """The outcome of one round of updates."""
 
-    loss: NDArray[np.float32]  # [R]     mean over the round
+    loss: NDArray[np.float32]  # [R]     mean over the round, in units of output_scale²
     gradient: NDArray[np.float32]  # [R]     norm before clipping, mean over the round
     episode_phi: NDArray[np.float64]  # [K, D]  Σφ of each finished episode
     episode_environment: NDArray[np.int64]  # [K]     index of its environment, 0 to R·B-1
@@ -76,7 +77,7 @@ class Learner:
         self.draws = Draws(config, training_tasks, self.device)
         streams = [Seeds(seed, config.environments) for seed in self.seeds]
         self.rngs = [stream.behaviour for stream in streams]
-        self.network = Runs([agent.make_network(stream.weights).to(self.device) for stream in streams])
+        self.network = self._initial_networks()
         has_target = config.target_every is not None or config.ema is not None
         self.target = self.network.copy() if has_target else None
         self.optimizer = agent.optimizer(self.network.trained, config.learning_rate)
@@ -84,8 +85,13 @@ class Learner:
         self.updates = 0
         self.frames = np.zeros(len(self.seeds), np.int64)
         self.episodes = np.zeros(len(self.seeds), np.int64)
+        self.largest_phi = 0.0  # |φ| so far, in this process
         self.acting = acting or LocalActing(self, [stream.environments for stream in streams])
         self._loss = over_runs(self._loss_of_one_run, self.network, *([self.target] if self.target else []))
+
+    def _initial_networks(self) -> Runs:
+        weights = [Seeds(seed, self.config.environments).weights for seed in self.seeds]
+        return Runs([self.agent.make_network(seed).to(self.device) for seed in weights])
 
     # --- Algorithm 1 ---
 
@@ -98,6 +104,7 @@ class Learner:
         self.frames += collected.frames
         self.episodes += collected.episodes
         loss, gradient = torch.stack([torch.stack(both) for both in done]).mean(dim=0).cpu().numpy()
+        self.largest_phi = max(self.largest_phi, float(collected.trajectory.phi.abs().max()))
         self._check(loss)
         self.acting.learned(self)
         return Update(loss, gradient, collected.episode_phi, collected.episode_environment)
@@ -123,8 +130,16 @@ class Learner:
         return loss.detach(), norm
 
     def _loss_of_one_run(self, network: Network, *rest: Any) -> Tensor:
+        """The agent's loss in units of output_scale², so that clip, the limit of the loss and the ε of Adam, which is
+        an absolute number, mean the same for rewards of any size.
+        """
         *target, trajectory, z = rest
-        return self.agent.loss(network, trajectory, z, self.config.loss, target[0] if target else None)
+        loss = self.agent.loss(network, trajectory, z, self.config.loss, target[0] if target else None)
+        return loss if self._scale == 1 else loss / self._scale**2
+
+    @property
+    def _scale(self) -> float:
+        return self.agent.network_config.output_scale
 
     def _clip(self) -> Tensor:
         """Clip the gradient of every run to the maximum norm; return the norms before clipping, [R]."""
@@ -171,16 +186,35 @@ class Learner:
     # --- checks and progress ---
 
     def _check(self, losses: NDArray[np.float32]) -> None:
-        largest = LARGEST_LOSS * max(1.0, self.agent.network_config.output_scale) ** 2
         for seed, loss in zip(self.seeds, losses.tolist(), strict=True):
-            if not loss <= largest:  # also true for NaN
-                raise Diverged(f"The loss of seed {seed} is {loss:g} after {self.updates} updates")
+            if not loss <= LARGEST_LOSS:  # also true for NaN
+                raise Diverged(f"The loss of seed {seed} is {loss:g} after {self.updates} updates; {self._remedy}")
+
+    @property
+    def _remedy(self) -> str:
+        if self.largest_phi <= LARGEST_PHI * self._scale:
+            return "try a lower learning_rate, or set clip"
+        return (
+            f"an entry of φ was {self.largest_phi:g}, but network.output_scale, the expected size of returns, is "
+            f"{self._scale:g}: correct the reward of the environment, or set network.output_scale"
+        )
 
     def check_parameters(self) -> None:
         """Raise Diverged if any weight is not finite."""
         for name, x in self.network.state.items():
             if not bool(x.isfinite().all()):
-                raise Diverged(f"The parameter {name} is not finite after {self.updates} updates")
+                raise Diverged(f"The parameter {name} is not finite after {self.updates} updates; {self._remedy}")
+
+    @torch.no_grad()
+    def change(self) -> NDArray[np.float64]:
+        """Change of the weights of every run since the start, relative to their size, [R]."""
+
+        def joined(runs: Runs) -> Tensor:
+            return torch.cat([x.reshape(len(self.seeds), -1).double() for x in runs.state.values()], dim=1)
+
+        before, now = joined(self._initial_networks()), joined(self.network)
+        change: NDArray[np.float64] = ((now - before).norm(dim=1) / before.norm(dim=1)).cpu().numpy()
+        return change
 
     @property
     def best(self) -> Runs:

@@ -105,7 +105,8 @@ class Rollout:
 
     def _greedy(self, network: Network, present: Present, w: Tensor, z: Tensor) -> tuple[Tensor, CoreState]:
         """The action of GPI over z. No caution is needed: training corrects the errors of ψ that it meets."""
-        situation, core_state = self._agent.situation(network, present, w, CandidateSet.believed(z))
+        candidates = CandidateSet.believed(self._agent.acting_policies(w, z))
+        situation, core_state = self._agent.situation(network, present, w, candidates)
         return greedy_actions(q_values(situation.psi, situation.w).amax(dim=-2), situation.legal), core_state
 
     def _joined(

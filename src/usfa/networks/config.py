@@ -48,7 +48,8 @@ class NetworkConfig:
     obs_scale: tuple[float, ...] = ()
     """Per-entry divisor, applied after centring."""
     output_scale: float = 1.0
-    """Factor of the outputs, about the size of a return, so that the last layer predicts numbers of size 1."""
+    """Factor of the outputs, about the size of a return, so that the last layer predicts numbers of size 1. The learner
+    divides the loss by its square, so that rewards of any size are learned alike."""
     trunk_class: Part = "standard"
     """The trunk: standard, or a class of your own derived from usfa.networks.Trunk, as module:Class."""
     network_class: Part = "universal"

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import io
-import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -25,6 +23,7 @@ from usfa.environments.room import OBJECTS
 from usfa.environments.room.textures import BOXES, sprite
 from usfa.errors import InputError
 from usfa.playground.catalogue import Catalogue
+from usfa.playground.limits import Limits, TokenBucket
 from usfa.playground.outbox import Outbox, Overflow
 from usfa.playground.protocol import ErrorMessage, Hello, decode
 from usfa.playground.scheduler import Scheduler
@@ -32,47 +31,10 @@ from usfa.playground.security import Access, AccessMiddleware
 from usfa.playground.session import Session
 from usfa.version import __version__
 
-__all__ = ["Limits", "make_app"]
+__all__ = ["make_app"]
 
 STATIC = Path(str(resources.files("usfa.playground") / "static"))
 _TRY_AGAIN_LATER, _POLICY_VIOLATION = 1013, 1008  # close codes of RFC 6455 and its registry
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Limits on the use of a playground; messages also have a maximum size, see the protocol."""
-
-    sessions: int = 16
-    """Pages connected at the same time."""
-    messages_per_second: float = 60.0
-    """Sustained rate per page."""
-    burst: int = 120
-    """Messages per page that may arrive at once."""
-    idle_seconds: float = 150.0
-    """Close a connection without messages for this time; an open page sends one every few seconds."""
-
-    def __post_init__(self) -> None:
-        for name in ("sessions", "messages_per_second", "burst", "idle_seconds"):
-            if not getattr(self, name) > 0:
-                raise InputError(f"The limit {name} is {getattr(self, name)}; expected a number above 0.")
-
-
-class TokenBucket:
-    """Rate limit: a bucket that fills with time, from which every message takes one token."""
-
-    def __init__(self, per_second: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._per_second, self._burst, self._clock = per_second, burst, clock
-        self._tokens, self._filled_at = float(burst), clock()
-
-    def take(self) -> bool:
-        """Take a token; False if there is none."""
-        now = self._clock()
-        self._tokens = min(self._burst, self._tokens + (now - self._filled_at) * self._per_second)
-        self._filled_at = now
-        if self._tokens < 1:
-            return False
-        self._tokens -= 1
-        return True
 
 
 def make_app(catalogue: Catalogue, access: Access | None = None, limits: Limits | None = None) -> Starlette:
@@ -124,14 +86,33 @@ class _Sockets:
 
     def __init__(self, scheduler: Scheduler, catalogue: Catalogue, limits: Limits) -> None:
         self._scheduler, self._catalogue, self._limits = scheduler, catalogue, limits
-        self._count = 0
+        self._places = asyncio.Semaphore(limits.sessions)
+        self._waiting = 0
 
     async def serve(self, socket: WebSocket) -> None:
         await socket.accept()
-        if self._count >= self._limits.sessions:
-            await socket.close(_TRY_AGAIN_LATER, f"All {self._limits.sessions} sessions are in use; try again later.")
+        if not await self._take_place():
+            await _close(socket, _TRY_AGAIN_LATER, f"All {self._limits.sessions} sessions are in use; try again later.")
             return
-        self._count += 1
+        try:
+            await self._serve(socket)
+        finally:
+            self._places.release()
+
+    async def _take_place(self) -> bool:
+        """Wait in line, so that whoever reconnects fastest does not get every place that becomes free."""
+        if self._waiting >= self._limits.sessions:
+            return False
+        self._waiting += 1
+        try:
+            await asyncio.wait_for(self._places.acquire(), self._limits.waiting_seconds)
+        except TimeoutError:
+            return False
+        finally:
+            self._waiting -= 1
+        return True
+
+    async def _serve(self, socket: WebSocket) -> None:
         outbox = Outbox(asyncio.get_running_loop())
         session = self._scheduler.connect(outbox)
         outbox.send(Hello(__version__, self._catalogue.agent_infos()))
@@ -139,7 +120,6 @@ class _Sockets:
         try:
             await self._read(socket, session)
         finally:
-            self._count -= 1
             self._scheduler.disconnect(session)
             writer.cancel()
             await asyncio.gather(writer, return_exceptions=True)
@@ -152,7 +132,7 @@ class _Sockets:
             try:
                 received = await asyncio.wait_for(socket.receive(), self._limits.idle_seconds)
             except TimeoutError:
-                await socket.close(_POLICY_VIOLATION, "The connection was idle for too long.")
+                await _close(socket, _POLICY_VIOLATION, "The connection was idle for too long.")
                 return
             if received["type"] == "websocket.disconnect":
                 return
@@ -179,6 +159,11 @@ async def _write(socket: WebSocket, outbox: Outbox) -> None:
             else:
                 await socket.send_bytes(message)
     except Overflow:
-        await socket.close(_POLICY_VIOLATION, "Too many replies were not read.")
+        await _close(socket, _POLICY_VIOLATION, "Too many replies were not read.")
     except (WebSocketDisconnect, RuntimeError):
         return  # the page has disconnected, which ends _read
+
+
+async def _close(socket: WebSocket, code: int, reason: str) -> None:
+    with suppress(WebSocketDisconnect, RuntimeError):  # it is closed already
+        await socket.close(code, reason)

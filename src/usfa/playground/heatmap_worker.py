@@ -23,11 +23,13 @@ from usfa.agents import TrainedAgent
 from usfa.errors import InputError
 from usfa.playground.heatmaps import HeatmapRequest, heatmap
 from usfa.playground.protocol import ErrorMessage, Heatmap, ServerMessage, encode
+from usfa.registry import search_working_directory
 from usfa.runs import load
 
 __all__ = ["HeatmapWorker", "run_process"]
 
-_COMMAND = [sys.executable, "-c", "from usfa.playground.heatmap_worker import run_process; run_process()"]
+# -P: modules in the working directory are found only if a trusted agent names them, as on the command line.
+_COMMAND = [sys.executable, "-P", "-c", "from usfa.playground.heatmap_worker import run_process; run_process()"]
 _REPORT_SECONDS = 0.3
 _requests = msgspec.json.Decoder(HeatmapRequest)
 _replies = msgspec.json.Decoder(Heatmap | ErrorMessage)
@@ -146,6 +148,7 @@ def run_process() -> None:
     if hasattr(os, "nice"):
         os.nice(10)
     torch.set_num_threads(1)
+    search_working_directory()
     # Only replies go to stdout: whatever libraries print there goes to stderr.
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8", buffering=1)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())

@@ -136,7 +136,8 @@ class Outbox:
     def _put_message(self, text: str, new_session: bool) -> None:
         if new_session:
             self._frame = None  # shows the players of the previous setup
-        self._messages.append(text)
+        if len(self._messages) <= _MAX_MESSAGES:  # one more than allowed is enough to notice
+            self._messages.append(text)
         self._filled.set()
 
     def _put_frame(self, packed: bytes, intermediate: bool) -> None:

@@ -12,7 +12,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from usfa.agents import TrainedAgent
-from usfa.decisions import PAPER_RULE, RULES, SINGLE, CandidateSet, Rule, RuleState, Situation, parse_rule, rule_name
+from usfa.decisions import (
+    PAPER_RULE,
+    RULES,
+    SINGLE,
+    CandidateSet,
+    Rule,
+    RuleState,
+    Situation,
+    parse_rule,
+    rule_name,
+    task_tensor,
+)
 from usfa.errors import InputError, unknown_name
 from usfa.functional import policy_actions
 from usfa.playground.outbox import DecisionFrame, PlayerFrame
@@ -202,7 +213,7 @@ def decide(players: Sequence[Player]) -> None:
     """Set the decision of every player, with one network call per agent and one decision per rule and size of C."""
     for group in _grouped(players, lambda player: id(player.agent)):
         agent = group[0].agent
-        w = torch.from_numpy(np.stack([player.w for player in group])).float()
+        w = task_tensor(np.stack([player.w for player in group]))
         sets = CandidateSet.joined([player.candidate_set.map(lambda values: values[None]) for player in group])
         situation, memory = agent.actor.situation(agent.network, _present(group), w, sets.tensors())
         for numbered in _grouped(list(enumerate(group)), lambda pair: _rule_key(pair[1])):

@@ -21,7 +21,6 @@ from starlette.websockets import WebSocketClose
 
 __all__ = ["Access", "AccessMiddleware", "is_local"]
 
-_COOKIE = "usfa-token"
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 _HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -106,15 +105,19 @@ class AccessMiddleware:
             return 403, "The Origin header is missing."
         if origin is not None and origin not in {f"{scheme}://{headers['host']}" for scheme in ("http", "https")}:
             return 403, "The Origin header names another site."
-        if not self._access.allows_token(_query_token(scope) or _cookie_token(headers)):
+        if not self._access.allows_token(_query_token(scope) or _cookie_token(scope, headers)):
             return 403, "The token is missing or wrong; open the address that `usfa play` printed."
         return None
 
 
 async def _set_cookie(scope: Scope, receive: Receive, send: Send) -> None:
-    """Move the token from the URL, which is displayed and stored in the history, into a cookie."""
+    """Move the token from the URL, which is displayed and stored in the history, into a cookie.
+
+    A strict cookie would not be sent after the redirect if the link was in a mail or on another site. A lax one is, but
+    only when a page is opened; sockets and everything else of other sites are also rejected by their Origin.
+    """
     response = RedirectResponse("/", status_code=303)
-    response.set_cookie(_COOKIE, _query_token(scope) or "", httponly=True, samesite="strict")
+    response.set_cookie(_cookie_name(scope), _query_token(scope) or "", httponly=True, samesite="lax")
     await response(scope, receive, _with_headers(send))
 
 
@@ -123,13 +126,18 @@ def _query_token(scope: Scope) -> str | None:
     return found[0] if found else None
 
 
-def _cookie_token(headers: Headers) -> str | None:
-    cookie = SimpleCookie()
+def _cookie_name(scope: Scope) -> str:
+    """Name with the port, because browsers send the cookies of a host to all its ports."""
+    return f"usfa-token-{(scope.get('server') or ('', 0))[1]}"
+
+
+def _cookie_token(scope: Scope, headers: Headers) -> str | None:
+    cookie, name = SimpleCookie(), _cookie_name(scope)
     try:
         cookie.load(headers.get("cookie", ""))
     except Exception:  # malformed cookies raise various errors
         return None
-    return cookie[_COOKIE].value if _COOKIE in cookie else None
+    return cookie[name].value if name in cookie else None
 
 
 async def _reject(scope: Scope, receive: Receive, send: Send, status: int, reason: str) -> None:

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import socket
 import threading
 import webbrowser
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from typing import cast
 
 import torch
 import uvicorn
 from starlette.applications import Starlette
 
 from usfa.errors import InputError
-from usfa.playground.app import Limits, make_app
+from usfa.playground.app import make_app
 from usfa.playground.catalogue import Catalogue
+from usfa.playground.connections import HttpConnection, SocketConnection
+from usfa.playground.limits import Limits, LogLimit, TokenBucket
 from usfa.playground.protocol import MESSAGE_BYTES
 from usfa.playground.security import Access, is_local
 
 __all__ = ["Address", "make_server", "serve", "url_of"]
+
+_HEADER_BYTES = 16384
+_LOGGERS = ("asyncio", "uvicorn.error", "usfa.playground.scheduler")
+_LOG_LIMIT = LogLimit(TokenBucket(per_second=0.2, burst=20))
 
 
 @dataclass(frozen=True)
@@ -61,18 +71,25 @@ def url_of(listener: socket.socket, access: Access) -> str:
     return f"http://{shown}:{port}/" + (f"?token={access.token}" if access.token else "")
 
 
-def make_server(app: Starlette) -> uvicorn.Server:
+def make_server(app: Starlette, limits: Limits | None = None) -> uvicorn.Server:
     """A server without compression of messages: frames are JPEGs already."""
+    limits = limits or Limits()
     config = uvicorn.Config(
         app,
-        ws="websockets-sansio",
+        http=cast(type[asyncio.Protocol], partial(HttpConnection, limits)),
+        h11_max_incomplete_event_size=_HEADER_BYTES,
+        ws=cast(type[asyncio.Protocol], partial(SocketConnection, limits)),
         ws_max_size=MESSAGE_BYTES,
         ws_per_message_deflate=False,
+        ws_ping_interval=limits.unread_seconds,
+        ws_ping_timeout=limits.unread_seconds,
         log_level="warning",
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=2,
     )
+    for name in _LOGGERS:
+        logging.getLogger(name).addFilter(_LOG_LIMIT)
     return uvicorn.Server(config)
 
 
@@ -82,7 +99,7 @@ def serve(catalogue: Catalogue, address: Address, limits: Limits | None = None, 
     access = Access.for_host(address.host)
     with address.bind() as listener:
         url = url_of(listener, access)
-        server = make_server(make_app(catalogue, access, limits))
+        server = make_server(make_app(catalogue, access, limits), limits)
         print(f"Playground: {url}   (stop with Ctrl-C)", flush=True)
         if access.token:
             print("Everyone with this URL has access. It is not encrypted: use it in a trusted network or a tunnel.")

@@ -22,7 +22,7 @@ from usfa.cluster.acting import ClusterActing
 from usfa.cluster.ray import RayFleet, connected
 from usfa.decisions import candidate_set
 from usfa.environments import Environment, ObservationSpec, action_count, feature_count
-from usfa.environments.batch import failing_in
+from usfa.environments.batch import close_environment, failing_in
 from usfa.errors import Diverged, InputError
 from usfa.evaluation import csv_bytes, exact_mdp
 from usfa.files import require_space
@@ -43,6 +43,8 @@ __all__ = ["build_agent", "train"]
 
 Result = TypeVar("Result")
 ROOM_FOR_LOGS = 16 * 2**20  # metrics, ledger, scores
+_SAME_LOSS, _SAME_WEIGHTS = 0.1, 0.01  # relative changes over a training in which nothing was learned
+_SMALL = 1e-3  # returns below this share of output_scale are lost in the errors of a network
 
 
 def train(
@@ -105,6 +107,7 @@ def _train(
         told = f"{config.environment}: {agent.spec.observation.describe()}"
         console.print(told, highlight=False, markup=False, soft_wrap=True)
     learner = _learn(config, agent, run, console, name, cluster)
+    _warn_of_no_learning(learner, run)
     weights, counts = _final_weights(config, learner), final_counts(config, run, learner)
     file = _agent_file(config, agent, learner, counts, cluster)
     file = replace(file, accuracy=measure_accuracy(config, agent, weights, counts["frames"], console, name))
@@ -125,7 +128,7 @@ def build_agent(config: TrainConfig) -> Agent:
         ObservationSpec.of(env.observation_space), action_count(env), feature_count(env), "action_mask" in info
     )
     _check_discount(config, env)
-    env.close()
+    close_environment(env)
     if config.tasks.shape[1] != spec.features:
         raise InputError(
             f"The training tasks {config.training_tasks!r} have {config.tasks.shape[1]} entries; the environment "
@@ -204,6 +207,29 @@ def _learn(
     return learner
 
 
+def _warn_of_no_learning(learner: Learner, run: RunDirectory) -> None:
+    """Warn if neither the loss nor the weights moved, or if rewards are far too small for the network's outputs."""
+    losses, change = [line["loss"] for line in run.read_metrics()], float(learner.change().max())
+    if losses and change < _SAME_WEIGHTS:
+        tenth = max(1, len(losses) // 10)
+        before, after = np.mean(losses[:tenth]), np.mean(losses[-tenth:])
+        if abs(after - before) <= _SAME_LOSS * max(before, after):
+            warnings.warn(
+                f"The loss did not move: it was {before:.3g} at the start and {after:.3g} at the end, and the weights "
+                f"changed by {change:.1g} of their size. Try a higher learning_rate, and check the rewards with "
+                "usfa check-env.",
+                stacklevel=2,
+            )
+    scale, gamma = learner.agent.network_config.output_scale, learner.config.gamma
+    largest = learner.largest_phi / (1 - gamma) if gamma < 1 else np.inf
+    if 0 < largest < _SMALL * scale:
+        warnings.warn(
+            f"network.output_scale is {scale:g}, but no return can exceed {largest:.2g}; expected about the size of "
+            "returns, as usfa train ENVIRONMENT measures it.",
+            stacklevel=2,
+        )
+
+
 def _learner(
     config: TrainConfig,
     agent: Agent,
@@ -251,7 +277,7 @@ def _explained(checkpoints: Checkpoints) -> Iterator[None]:
     try:
         yield
     except Diverged as error:
-        raise Diverged(f"{error}; try a lower learning_rate, or set clip. {_kept(checkpoints)}") from error
+        raise Diverged(f"{error}. {_kept(checkpoints)}") from error
     except OSError as error:
         reason = error.strerror or str(error)
         where = f" {error.filename}" if error.filename else ""
