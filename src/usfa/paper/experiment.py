@@ -21,7 +21,7 @@ from rich.console import Console
 from usfa.agents.agent_files import part_texts
 from usfa.errors import InputError, Interrupted
 from usfa.evaluation import read_scores, write_table
-from usfa.figures import save
+from usfa.figures import save_all
 from usfa.files import write_atomically
 from usfa.progress import interruptible, progress_bar
 from usfa.records import to_json
@@ -44,11 +44,10 @@ def train_in_turn(path: Path, configs: Mapping[str, TrainConfig], console: Conso
 def write_results(
     run: RunDirectory, tables: Mapping[str, pd.DataFrame], figures: Mapping[str, Figure], report: str
 ) -> None:
-    """Write NAME.csv for each table, figures/NAME.png for each figure, and report.md."""
+    """Write NAME.csv for each table, figures/NAME.png and NAME.pdf for each figure, and report.md."""
     for name, table in tables.items():
         write_table(run.path / f"{name}.csv", table)
-    for name, figure in figures.items():
-        save(figure, run.figures / f"{name}.png")
+    save_all(figures, run.figures)
     write_atomically(run.path / "report.md", report.encode())  # last: it marks the experiment as finished
 
 

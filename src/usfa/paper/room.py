@@ -12,6 +12,7 @@ import pandas as pd
 from rich.console import Console
 
 from usfa.decisions import PAPER_RULE
+from usfa.environments.room import OBJECTS
 from usfa.environments.room.yardstick import read_yardstick
 from usfa.errors import InputError, unknown_name
 from usfa.evaluation import read_scores
@@ -119,7 +120,7 @@ def _write_results(experiment: RoomExperiment, run: RunDirectory, jobs: list[Job
         write_results(
             run,
             {"scores": scores, "training": training, "summary": summary},
-            all_figures(training, summary[summary.rule == PAPER_RULE], yardstick),
+            all_figures(training, summary[summary.rule == PAPER_RULE], yardstick, [kind.name for kind in OBJECTS]),
             room_report(scores, training, summary, yardstick, settings),
         )
         bar.update(1)
