@@ -37,7 +37,7 @@ class Picture:
 PICTURES = {
     "room": Picture("1100", None, 800, 104),
     "compare": Picture("1100", "#compare", 800, 104),
-    "rules": Picture("−1100", "#compare-rules", 800, 322),
+    "rules": Picture("-1100", "#compare-rules", 800, 322),
 }
 
 
@@ -75,7 +75,7 @@ def visit(browser: Browser, url: str, picture: Picture) -> Page:
     page.set_default_timeout(PATIENCE)
     page.goto(url)
     page.wait_for_selector("body[data-ready]")
-    page.locator("#presets button", has_text=re.compile(f"^{picture.task}$")).click()
+    page.locator(f'#presets button[data-task="{picture.task}"]').first.click()
     if picture.button is not None:
         page.locator(picture.button).click()
         page.wait_for_selector("body[data-count='2']")

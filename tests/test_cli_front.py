@@ -22,7 +22,8 @@ def files(directory):
     return sorted(str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file())
 
 
-EVERYTHING = ["figures/front.png", "figures/utility.png", "front.csv", "indicators.csv", "known.csv"]
+FIGURE = ["figures/front.pdf", "figures/front.png"]
+EVERYTHING = [*FIGURE, "figures/utility.pdf", "figures/utility.png", "front.csv", "indicators.csv", "known.csv"]
 
 
 def test_a_shipped_agent_on_a_hundred_preferences(desk, capsys):
@@ -69,7 +70,7 @@ def test_a_training_seed_and_preferences_of_ones_own(desk, capsys, tiny_run):
     words = ["front", str(tiny_run.path), "--seed", "1", "--preferences", "1,0;-1,0.5", "--known", "none"]
     assert main([*words, "--out", "out"]) == 0
     out = capsys.readouterr().out
-    assert files(desk / "out") == ["figures/front.png", "front.csv", "indicators.csv"]  # not on the simplex: no map
+    assert files(desk / "out") == [*FIGURE, "front.csv", "indicators.csv"]  # not on the simplex: no map
     front = pd.read_csv(desk / "out" / "front.csv")
     assert front[["w1", "w2"]].to_numpy().tolist() == [[1, 0], [-1, 0.5]]
     np.testing.assert_allclose(front.utility, front_of(load(tiny_run.path, 1), "1,0;-1,0.5").utility)
@@ -113,7 +114,7 @@ def test_nothing_of_an_earlier_call_is_left(desk, capsys):
     assert capsys.readouterr().err.startswith(sentence)
     assert (desk / "runs" / "front-trip" / "front.csv").read_bytes() == before
     assert main([*again, "--overwrite"]) == 0
-    assert files(desk / "runs" / "front-trip") == ["figures/front.png", "front.csv", "indicators.csv"]
+    assert files(desk / "runs" / "front-trip") == [*FIGURE, "front.csv", "indicators.csv"]
 
 
 def test_help_shows_examples(desk, capsys):

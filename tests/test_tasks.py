@@ -7,6 +7,7 @@ from usfa.errors import InputError
 from usfa.tasks import (
     SPREAD_SETS,
     TASK_SETS,
+    describe_task,
     format_task,
     parse_task,
     parse_tasks,
@@ -270,3 +271,17 @@ def test_preferences_must_fit_the_environment():
 
 def test_every_form_of_preferences_is_listed():
     assert [name.partition(":")[0] for name in SPREAD_SETS] == ["corners", "simplex", "lattice"]
+
+
+@pytest.mark.parametrize(
+    ("task", "words"),
+    [
+        ("1100", "tv + ball"),
+        ("-1101", "ball + balloon − tv"),
+        ("-1-100", "− tv − ball"),
+        ("0,0.7,-0.2,1", "0.7 ball + balloon − 0.2 hat"),
+        ("0000", "nothing"),
+    ],
+)
+def test_a_task_in_words_begins_with_what_is_wanted(task, words):
+    assert describe_task(parse_task(task), ("tv", "ball", "hat", "balloon")) == words

@@ -1,6 +1,7 @@
 """usfa against GPI-LS and Envelope of morl-baselines: expected utility over wall time and over environment steps.
 
     python benchmarks/race/race.py [--environments minecart-v0] [--algorithms usfa gpi-ls] [--seeds 0 1 2] [--scale 1]
+    python benchmarks/race/race.py --report    # only the table and the figure, from the tables that are there
 
 Every racer is a process of its own with one thread. Each writes its table when it is done, and what is there is not
 raced again: after an interruption the same command goes on. Scoring, the same code for all, does not count as time.
@@ -16,13 +17,12 @@ import os
 import subprocess
 import sys
 import venv
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -32,13 +32,14 @@ from racing import Contest
 from usfa import functional
 from usfa.environments import make
 from usfa.evaluation import bootstrap_interval, environment_front
-from usfa.figures.style import save, styled
+from usfa.figures.style import INK, PAGE, label_ends, save, styled
 from usfa.paper.report import markdown_table
 from usfa.tasks import spread_over_simplex
 
 HERE = Path(__file__).parent
 MORL = "morl-baselines==1.3.0"
-ALGORITHMS = {"usfa": "#0072B2", "gpi-ls": "#D55E00", "envelope": "#009E73"}
+ALGORITHMS = {"usfa": ("usfa", "#0072B2"), "gpi-ls": ("GPI-LS", "#D55E00"), "envelope": ("Envelope", "#009E73")}
+"""Labels and colours in the figure."""
 MINUTE = 60.0
 PUBLISHED, TRIALS = Path("docs/results/race"), Path("runs/race-trial")
 
@@ -82,10 +83,18 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--scale", type=float, default=1.0, help="of all times, for trials")
     parser.add_argument("--cores", type=int, default=1, help="racers at a time, one core each")
+    parser.add_argument("--report", action="store_true", help="only draw and report the tables that are there")
     parser.add_argument("--out", type=Path, help=f"default {PUBLISHED}; of trials {TRIALS}")
     words = parser.parse_args()
     out = words.out or (PUBLISHED if words.scale == 1 else TRIALS)
     (out / "tables").mkdir(parents=True, exist_ok=True)
+    if not words.report:
+        race(words, out)
+    report(out)
+
+
+def race(words: argparse.Namespace, out: Path) -> None:
+    """Run every racer whose table is not there."""
     python = {"usfa": Path(sys.executable)}
     if set(words.algorithms) - {"usfa"}:
         python |= dict.fromkeys(set(ALGORITHMS) - {"usfa"}, morl_environment())
@@ -93,7 +102,6 @@ def main() -> None:
     racers = [Racer(*one, out, words.scale) for one in each]
     with ThreadPoolExecutor(words.cores) as pool:
         list(pool.map(lambda racer: racer.run(python[racer.algorithm]), racers))
-    report(out)
 
 
 def morl_environment() -> Path:
@@ -185,36 +193,55 @@ def final_table(curves: pd.DataFrame, ceilings: Mapping[str, float]) -> pd.DataF
 
 
 def figure_of(curves: pd.DataFrame, ceilings: Mapping[str, float]) -> Figure:
-    """A row for each environment: utility over seconds and over steps, mean and range of the seeds."""
+    """A row for each environment: utility over seconds and over steps, mean of the seeds, their range at the end."""
     environments = list(curves.environment.unique())
     with styled():
-        size = (9, 2.4 * len(environments) + 0.6)
-        figure, axes = plt.subplots(len(environments), 2, figsize=size, squeeze=False, layout="constrained")
-        for row, environment in zip(axes, environments, strict=True):
+        figure = Figure(figsize=(PAGE, 1.35 * len(environments) + 0.5), layout="constrained")
+        rows = figure.subplots(len(environments), 2, sharey="row", squeeze=False, width_ratios=(1.5, 1))
+        for row, environment in zip(rows, environments, strict=True):
             mine = curves[curves.environment == environment]
-            best = ceilings[environment]
-            utility = mine[mine.steps > 0].utility  # untrained networks may be far below everything else
-            lowest, highest = utility.min(), np.fmax(best, utility.max())
-            margin = 0.1 * (highest - lowest)
-            for axis, unit in zip(row, ("seconds", "steps"), strict=True):
-                for algorithm, color in ALGORITHMS.items():
-                    _curve(axis, mine[mine.algorithm == algorithm], unit, algorithm, color)
-                axis.axhline(best, color="black", lw=0.8, ls=":")  # nothing where it is not known
-                axis.set(xlabel=unit, ylim=(lowest - margin, highest + margin))
-            row[0].set(ylabel="expected utility", title=environment)
-            row[1].set(xscale="log")
-        lines, names = axes[0, 0].get_legend_handles_labels()
-        figure.legend(lines, names, loc="outside upper center", ncols=len(names), title="dotted: known optimum")
+            _row(row, mine, ceilings[environment])
+            row[0].set_title(environment, loc="left")
+            row[0].set_ylabel("expected utility")
+        rows[-1, 0].set_xlabel("seconds of training")
+        rows[-1, 1].set_xlabel("environment steps")
     return figure
 
 
-def _curve(axis: Axes, runs: pd.DataFrame, unit: str, algorithm: str, color: str) -> None:
-    """Mean and range of the seeds; what is scored before training has no place on a logarithmic axis."""
+def _row(row: Sequence[Axes], curves: pd.DataFrame, best: float) -> None:
+    """Both panels have one scale, from the lowest end of a run to the optimum; earlier scores may be far below."""
+    last = curves.loc[curves.groupby(["algorithm", "seed"]).seconds.idxmax()]
+    lowest, highest = last.utility.min(), np.fmax(best, last.utility.max())
+    margin = 0.12 * (highest - lowest)
+    row[0].set(xlim=(0, 1.05 * last.seconds.max()), ylim=(lowest - margin, highest + margin))
+    for axes, unit in zip(row, ("seconds", "steps"), strict=True):
+        for algorithm, (_, colour) in ALGORITHMS.items():
+            _curve(axes, curves[curves.algorithm == algorithm], unit, colour)
+        axes.axhline(best, color=INK, lw=0.8, ls="--")  # nothing where it is not known
+    row[1].set_xscale("log")
+    means = last.groupby("algorithm").utility.mean()
+    ends = [(means[name], label, colour) for name, (label, colour) in ALGORITHMS.items() if name in means]
+    known = [] if np.isnan(best) else [(best, "optimum", INK)]
+    labels = [
+        (value, f"{label} {f'{value:.2f}'.replace('-', '−')}", colour) for value, label, colour in [*ends, *known]
+    ]
+    label_ends(row[0], labels)
+
+
+def _curve(axes: Axes, runs: pd.DataFrame, unit: str, colour: str) -> None:
+    """The mean of the seeds; what is scored before training has no place on a logarithmic axis."""
+    if not len(runs):
+        return
     points = runs.assign(point=runs.groupby("seed").cumcount())
     points = points[points[unit] > 0].groupby("point")
     x, y = points[unit].mean(), points.utility
-    axis.plot(x, y.mean(), color=color, label=algorithm, marker=".")
-    axis.fill_between(x, y.min(), y.max(), color=color, alpha=0.15, lw=0)
+    axes.plot(x, y.mean(), color=colour, lw=1.3)
+    axes.plot([x.iloc[-1]] * 2, [y.min().iloc[-1], y.max().iloc[-1]], color=colour, lw=1.2)
+    axes.plot(x.iloc[-1], y.mean().iloc[-1], "o", color=colour, ms=4.5, mew=0)
+    if unit == "seconds":  # towards the label of a racer that was done earlier
+        axes.axhline(
+            y.mean().iloc[-1], float(x.iloc[-1] / axes.get_xlim()[1]), 1, color=colour, lw=0.8, ls=":", zorder=1
+        )
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import combinations
 from math import comb
 
@@ -15,6 +16,7 @@ __all__ = [
     "SPREAD_SETS",
     "TASKS_OF_M",
     "TASK_SETS",
+    "describe_task",
     "format_task",
     "lengths",
     "moderate",
@@ -115,6 +117,15 @@ def format_task(w: ArrayLike) -> str:
     if len(entries) == 1 and abs(entries[0]) > 9:
         return repr(float(entries[0]))  # "10" would be parsed as the shorthand for [1, 0]
     return ",".join(str(int(x)) if x == int(x) else repr(float(x)) for x in entries)
+
+
+def describe_task(w: ArrayLike, names: Sequence[str]) -> str:
+    """A task in words, what is wanted first: "ball + 0.5 hat − tv"; an entry of ±1 is not written."""
+    entries = [(float(value), name) for value, name in zip(np.asarray(w, np.float64), names, strict=True) if value]
+    signed = sorted(entries, key=lambda entry: entry[0] < 0)
+    sizes = ("" if abs(value) == 1 else f"{abs(value):g} " for value, _ in signed)
+    terms = [f"{'+' if value > 0 else '−'} {size}{name}" for (value, name), size in zip(signed, sizes, strict=True)]
+    return " ".join(terms).removeprefix("+ ") or "nothing"
 
 
 # --- lengths ---

@@ -598,7 +598,11 @@ def test_load_says_what_is_missing(tmp_path, tiny_run):
 def test_the_shipped_agent_is_near_optimal():
     """It was trained on two tasks; over all directions its mean gap is below a fifth of exact SF&GPI's."""
     table = usfa.evaluate(usfa.load("trip"), "trip-directions", ["task", "sample:5"])
-    assert table.groupby("candidates").gap.mean().max() < 0.02
+    assert table.groupby("candidates").gap.mean().max() < 0.005
+    assert (
+        usfa.evaluate(usfa.load("trip"), "trip-train", ["task", "train", "sample:5"], ["cautious", "gpi"]).gap.max()
+        < 1e-9
+    )
 
 
 def test_a_masked_environment_wants_its_mask():

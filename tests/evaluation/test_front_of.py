@@ -32,6 +32,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*precision lowered by casting")
 
 SHORT = [([1, 0], "terminated")]
 LONG = [([1, 0], ""), ([0, 1], ""), ([2, 4], "truncated")]
+THREE = "1,0;0,1;0.6,0.4"  # policies, too few for all preferences, so that rules differ
 NEVER = [([100, 100], "terminated")]  # what comes after the first episode must not count
 PLACES = np.stack([np.cos(np.arange(7) * np.pi / 12), np.sin(np.arange(7) * np.pi / 12)], axis=-1)
 
@@ -134,14 +135,14 @@ def test_utilities_agree_with_exact_scores(agent):
 @pytest.mark.parametrize("rule", ["gpi", "follow", "cautious:3", Gpi()])
 def test_a_rule_decides_for_every_preference(agent, rule):
     w = spread_over_simplex(20, 2)
-    front = front_of(agent, w, "sample:5", rule)
-    np.testing.assert_allclose(front.utility, evaluate(agent, w, "sample:5", rule).score, atol=1e-6)
+    front = front_of(agent, w, THREE, rule)
+    np.testing.assert_allclose(front.utility, evaluate(agent, w, THREE, rule).score, atol=1e-6)
     assert front.rule.unique().tolist() == ["gpi" if isinstance(rule, Gpi) else rule]
 
 
 def test_rules_reach_different_things(agent):
     """Otherwise the checks above would say nothing about them."""
-    utilities = [front_of(agent, "simplex:20", "sample:5", rule).utility for rule in ("gpi", "follow", "cautious:3")]
+    utilities = [front_of(agent, "simplex:20", THREE, rule).utility for rule in ("gpi", "follow", "cautious:3")]
     assert len({tuple(utility.round(4)) for utility in utilities}) > 1
 
 

@@ -8,9 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.text import Text
+from PIL import Image
 
-from usfa.figures import one_state, save, trip
-from usfa.figures.style import METHODS, method
+from usfa.errors import InputError
+from usfa.figures import one_state, save, save_all, style, trip
+from usfa.figures.style import METHODS, label_ends, method, spread, styled
 
 AXIS = np.linspace(0, 1, 4)
 
@@ -91,6 +94,52 @@ def test_a_table_gives_a_figure_and_the_same_bytes_twice(draw, tmp_path):
     assert content == (tmp_path / "two.png").read_bytes()
 
 
+def test_saved_figures_have_the_resolution_of_the_style_also_outside_its_context(tmp_path):
+    """A figure of 3 × 2 inches at 250 dpi; the context of drawing has ended when it is saved."""
+    with styled():
+        figure = Figure(figsize=(3, 2))
+        figure.subplots().plot([0, 1])
+    save(figure, tmp_path / "a.png")
+    with Image.open(tmp_path / "a.png") as picture:
+        width, height = picture.size
+    assert width == pytest.approx(250 * 3, rel=0.2)  # margins are cut
+    assert height == pytest.approx(250 * 2, rel=0.2)
+
+
+def test_figures_are_also_vectors_with_the_same_bytes_twice(tmp_path):
+    for folder in ("one", "two"):
+        save_all({"gap": trip.overview(curves(), 6, 0.05)}, tmp_path / folder, ("pdf", "svg"))
+    for name, start in (("gap.pdf", b"%PDF-"), ("gap.svg", b"<?xml")):
+        content = (tmp_path / "one" / name).read_bytes()
+        assert content.startswith(start)
+        assert content == (tmp_path / "two" / name).read_bytes()
+    with pytest.raises(InputError, match=r"ends in '\.jpg'; expected one of png, pdf, svg"):
+        save(trip.overview(curves(), 6, 0.05), tmp_path / "gap.jpg")
+
+
+def test_every_text_is_readable_at_the_size_of_a_paper():
+    """No figure is wider than a page, and no text is smaller than 7 points."""
+    for name, draw in FIGURES.items():
+        figure = draw()
+        assert figure.get_size_inches()[0] <= style.PAGE, name
+        shown = [text for text in figure.findobj(Text) if text.get_text()]
+        assert min(text.get_fontsize() for text in shown) >= 7, name
+
+
+def test_labels_at_the_ends_of_lines_do_not_overlap_and_keep_their_order():
+    assert spread([0.1, 0.9], 0.1) == [0.1, 0.9]
+    assert spread([0.5, 0.5, 0.9], 0.1) == pytest.approx([0.45, 0.55, 0.9])
+    assert spread([0.52, 0.5, 0.58], 0.1) == pytest.approx([0.1 * 16 / 3, 0.1 * 13 / 3, 0.1 * 19 / 3])
+    assert spread([0.0, 0.0], 0.1) == pytest.approx([0.0, 0.1])  # never below the axes
+    axes = Figure().subplots()
+    axes.set_ylim(10, 20)
+    label_ends(axes, [(11, "low", "red"), (19, "high", "blue"), (25, "beyond", "green")])
+    places = {text.get_text(): text.get_position()[1] for text in axes.texts}
+    assert places["low"] == pytest.approx(0.1)
+    assert places["high"] == pytest.approx(0.9)
+    assert places["beyond"] == pytest.approx(1.0)
+
+
 def test_tables_are_left_alone():
     table, before = maps(), maps()
     trip.gap_maps(table)
@@ -99,8 +148,12 @@ def test_tables_are_left_alone():
 
 
 def test_curves_show_their_numbers():
-    lines = {line.get_label(): line for line in trip.overview(curves(), 6, 0.05).axes[1].get_lines()}
+    axes = trip.overview(curves(), 6, 0.05).axes[1]
+    lines = {line.get_label(): line for line in axes.get_lines() if line.get_label() != "_leader"}
     assert set(lines) == {METHODS[chosen].label for chosen in trip.CURVES}
+    gaps = [0.3 if chosen == style.EXACT else 0.3 / 21 for chosen in trip.CURVES]
+    named = [f"{METHODS[chosen].label}  {gap:.4f}" for chosen, gap in zip(trip.CURVES, gaps, strict=True)]
+    assert [text.get_text() for text in axes.texts] == named
     usfa = lines[method("usfa", "task").label]
     assert usfa.get_xdata().tolist() == [0, 10, 20]
     assert usfa.get_ydata().tolist() == pytest.approx([0.3, 0.3 / 11, 0.3 / 21])

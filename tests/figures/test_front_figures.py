@@ -81,9 +81,10 @@ def test_tables_give_figures_and_the_same_bytes_twice(features, names, known, tm
 @pytest.mark.parametrize("features", [2, 3, 4])
 def test_captions_say_what_the_figure_depends_on(features):
     for figure in drawn(features).values():
-        settings, results = figure.get_supxlabel().splitlines()
-        assert settings == "γ = 0.99, 30 preferences, 5 episodes each, C = task, rule cautious:0.5"
-        assert results == "expected utility −1.5 of 5.563, hypervolume 812.3 of 5.563 with reference (0, −50)"
+        caption = " ".join(figure.get_supxlabel().splitlines())
+        settings = "γ = 0.99, 30 preferences, 5 episodes each, C = task, rule cautious:0.5"
+        results = "expected utility −1.5 of 5.563, hypervolume 812.3 of 5.563 with reference (0, −50)"
+        assert caption == f"{settings} {results}"
 
 
 def test_captions_leave_out_what_is_not_there():
@@ -146,7 +147,7 @@ def test_the_front_in_two_dimensions():
     assert list(zip(*border.get_data(), strict=True)) == [(left, 2), (1, 1), (3, bottom)]
     assert border.get_drawstyle() == "steps-post"
     sizes = {dots.get_label(): dots.get_sizes() for dots in axes.collections}["agent, 2 points"]
-    assert sorted(sizes) == [14 + 200 / 4, 14 + 200 / 2]  # two preferences lead to (3, 1)
+    assert sorted(sizes) == [8 + 110 / 4, 8 + 110 / 2]  # two preferences lead to (3, 1)
 
 
 def test_the_region_of_the_hypervolume_begins_at_the_reference():

@@ -18,6 +18,11 @@ YARDSTICK = room_tables.yardstick()
 HARD = ["1100", "0111", "1111", "-1-100", "-1100", "-1101", "-11-10", "-11-11"]
 MAIN = {method(*key).label for key in (*room_results.USFA, *room_results.BASELINES)}
 POLICIES = {"oracle", "random"}
+NAMES = ("tv", "ball", "hat", "balloon")
+WORDS = [
+    "tv + ball", "ball + hat + balloon", "tv + ball + hat + balloon", "− tv − ball", "ball − tv", "ball + balloon − tv",
+    "ball − tv − hat", "ball + balloon − tv − hat",
+]  # fmt: skip
 
 
 def summary_with(**changes):
@@ -60,60 +65,96 @@ def line(axes, label):
 # --- panels and lines ---
 
 
+def minus(task):
+    return task.replace("-", "−").replace(",", ", ")
+
+
+def returns_of(task):
+    level = YARDSTICK[YARDSTICK.task == task].groupby("policy")["mean"].first()
+    return minus(f"{level['random']:.0f} to {level['oracle']:.0f}")
+
+
 @pytest.mark.parametrize(("name", "tasks"), [("room-hard", HARD), ("room-easy", room_tables.tasks_of("room-easy"))])
 def test_zero_shot_has_a_panel_for_each_task_and_a_line_for_each_method(summary, name, tasks):
     figure = room_results.zero_shot_curves(summary, YARDSTICK, name)
-    assert titles(figure) == [f"w′ = {task}" for task in tasks]
+    assert titles(figure) == [f"w′ = {minus(task)} ({returns_of(task)})" for task in tasks]
     for axes in figure.axes[: len(tasks)]:
         assert labels(axes) == MAIN | POLICIES
-    shown = in_legend(figure)
-    assert set(shown) == MAIN | POLICIES
-    assert shown[-2:] == ["oracle", "random"]
+    assert set(in_legend(figure)) == MAIN
 
 
-def test_curves_show_returns_over_millions_of_frames(summary):
+def test_tasks_are_written_in_words_too(summary):
+    figure = room_results.zero_shot_curves(summary, YARDSTICK, "room-hard", NAMES)
+    assert titles(figure) == [
+        f"{word}\nw′ = {minus(task)} ({returns_of(task)})" for word, task in zip(WORDS, HARD, strict=True)
+    ]
+    rows = room_results.sigma_comparison(summary, YARDSTICK, NAMES).axes[0].get_yticklabels()
+    assert [label.get_text() for label in rows] == [*WORDS, "all hard tasks"]
+
+
+def test_curves_show_normalised_scores_on_one_scale_with_the_oracle_inside(summary):
     figure = room_results.zero_shot_curves(summary, YARDSTICK, "room-hard")
     curve = line(figure.axes[0], "USFA, C = M")
     assert curve.get_xdata().tolist() == [0, 4]
-    assert curve.get_ydata().tolist() == pytest.approx([1, 1 + 0.6 * 99])  # random 1, oracle 100
-    assert "millions" in figure.axes[-1].get_xlabel()
+    assert curve.get_ydata().tolist() == pytest.approx([0, 0.6])
+    assert "millions" in figure.get_supxlabel()
     assert max(figure.axes[0].get_xticks()) == 4
-    assert line(figure.axes[0], "oracle").get_ydata()[0] == 100
-    assert line(figure.axes[0], "random").get_ydata()[0] == 1
+    for axes in figure.axes[: len(HARD)]:
+        assert line(axes, "oracle").get_ydata()[0] == 1
+        assert line(axes, "random").get_ydata()[0] == 0
+        assert axes.get_ylim() == figure.axes[0].get_ylim()
+        assert axes.get_ylim()[1] > 1
 
 
-def test_the_last_snapshot_has_its_interval_on_the_right(summary):
+def test_the_last_snapshot_has_its_interval_on_the_right_and_no_curve_has_a_band(summary):
     axes = room_results.zero_shot_curves(summary, YARDSTICK, "room-hard").axes[0]
-    assert len(axes.containers) == len(MAIN)
-    segments = axes.containers[1].lines[2][0].get_segments()[0]
-    assert segments[:, 0].min() > 4
-    assert segments[:, 1].tolist() == pytest.approx([1 + 0.58 * 99, 1 + 0.62 * 99])  # the range of three runs
+    intervals = [one for one in axes.get_lines() if one.get_label() == "_interval"]
+    assert len(intervals) == len(MAIN)
+    assert min(min(one.get_xdata()) for one in intervals) > 4
+    assert list(intervals[1].get_ydata()) == pytest.approx([0.58, 0.62])  # the range of three runs
+    assert not axes.collections
 
 
-def test_sigma_shows_both_usfas_with_different_lines(summary):
-    figure = room_results.sigma_comparison(summary, YARDSTICK)
-    assert titles(figure) == [f"w′ = {task}" for task in HARD]
-    assert (
-        labels(figure.axes[0]) == {method(*key).label for key in (*room_results.USFA, *room_results.BROAD)} | POLICIES
-    )
-    styles = [line(figure.axes[0], f"USFA{sigma}, C = M").get_linestyle() for sigma in ("", " σ = 0.5")]
-    assert styles == ["-", "--"]
+def test_a_score_far_below_the_random_policy_is_written(summary):
+    axes = room_results.zero_shot_curves(summary_with(levels={("uvfa", "task"): -2.5}), YARDSTICK, "room-hard").axes[0]
+    assert [text.get_text() for text in axes.texts] == ["UVFA −2.5 ↓"]
+    assert axes.get_ylim()[0] > -1
+
+
+@pytest.mark.parametrize("compare", ["sigma", "training set"])
+def test_two_usfas_are_compared_by_their_ends_for_each_candidate_set(summary, compare):
+    """Rows are the hard tasks and the whole set; the second method is drawn above the first."""
+    if compare == "sigma":
+        panels, after = room_results.sigma_comparison(summary, YARDSTICK).axes, room_results.BROAD
+    else:
+        _, *panels = room_results.training_set_comparison(room_tables.training(), summary, YARDSTICK).axes
+        after = room_results.LARGE
+    assert [axes.get_title() for axes in panels] == ["C = {w′}", "C = M", "C = M ∪ {w′}"]
+    for axes, key, other in zip(panels, room_results.USFA, after, strict=True):
+        ends = [one for one in axes.get_lines() if one.get_label() == "_end"]
+        assert len(ends) == 2 * (len(HARD) + 1)
+        levels = [room_tables.LEVELS[key], room_tables.LEVELS[other]]
+        assert [float(one.get_xdata()[0]) for one in ends] == pytest.approx(levels * (len(HARD) + 1))
+        assert ends[1].get_ydata()[0] < ends[0].get_ydata()[0]
+        assert axes.get_xlim()[0] < 0 < 1 < axes.get_xlim()[1]
 
 
 def test_training_set_begins_with_the_learning_curve_of_task_1000(summary):
     figure = room_results.training_set_comparison(room_tables.training(), summary, YARDSTICK)
-    assert titles(figure) == ["training task 1000", *(f"w′ = {task}" for task in HARD)]
-    assert labels(figure.axes[0]) - POLICIES == {"while training on 4 tasks", "while training on 8 tasks"}
-    assert (
-        labels(figure.axes[1]) == {method(*key).label for key in (*room_results.USFA, *room_results.LARGE)} | POLICIES
-    )
+    assert figure.axes[0].get_title() == "while training: w = 1000"
+    assert labels(figure.axes[0]) - POLICIES == {"4 tasks", "8 tasks"}
 
 
 def test_learning_curves_average_runs_that_log_at_different_frames():
-    figure = room_results.learning_curves(room_tables.training(), YARDSTICK)
-    assert titles(figure) == [f"training task {task}" for task in ("1000", "0100", "0010", "0001")]
+    figure = room_results.learning_curves(room_tables.training(), YARDSTICK, NAMES)
+    tasks = ("1000", "0100", "0010", "0001")
+    assert titles(figure) == [f"{name}\nw = {task}" for name, task in zip(NAMES, tasks, strict=True)]
     for axes in figure.axes:
         assert labels(axes) == {look.label for look in room_results.AGENTS.values()} | POLICIES
+        assert axes.get_ylim()[1] > line(axes, "oracle").get_ydata()[0]
+    named = {text.get_text() for text in figure.axes[-1].texts}
+    assert named == {look.label for look in room_results.AGENTS.values()} | POLICIES
+    assert not figure.legends
     curve = line(figure.axes[0], "USFA")
     x, y = curve.get_xdata(), curve.get_ydata()
     assert len(x) <= 40
@@ -133,13 +174,8 @@ def test_overview_shows_every_method_on_every_set_with_numbers(summary):
         assert shown == {method(*key).label: f"{level:.2f}" for key, level in room_tables.LEVELS.items()}
 
 
-def test_an_oracle_far_above_is_written_not_drawn():
-    weak = summary_with(levels={("usfa", "train"): 0.1})
-    axes = room_results.zero_shot_curves(weak, YARDSTICK, "room-hard").axes[0]
-    assert labels(axes) == {"USFA, C = M", "random"}
-    assert [text.get_text() for text in axes.texts] == ["oracle 100 ↑"]
-    assert axes.get_ylim()[1] < 30
-    overview = room_results.overview(weak).axes[0]
+def test_weak_scores_get_a_shorter_axis_in_the_overview():
+    overview = room_results.overview(summary_with(levels={("usfa", "train"): 0.1})).axes[0]
     assert overview.get_xlim()[1] < 0.5
 
 
@@ -150,7 +186,7 @@ def test_missing_agents_are_left_out(one_run):
     figure = room_results.zero_shot_curves(one_run, YARDSTICK, "room-easy")
     present = {method(*key).label for key in (*room_results.USFA, ("uvfa", "task"))}
     assert labels(figure.axes[0]) == present | POLICIES
-    assert not figure.axes[0].containers  # one run has no interval
+    assert "_interval" not in {one.get_label() for one in figure.axes[0].get_lines()}  # one run has none
     overview = room_results.overview(one_run)
     assert {label.get_text() for label in overview.axes[0].get_yticklabels()} == present
 
@@ -168,8 +204,8 @@ def test_no_training_curve_yet_and_only_uvfa():
     summary = summary_with(levels={("uvfa", "task"): -0.1}, seeds=(0,))
     figures = room_results.all_figures(training, summary, YARDSTICK)
     assert all(isinstance(figure, Figure) for figure in figures.values())
-    assert in_legend(figures["learning_curves"]) == ["oracle", "random"]
-    assert in_legend(figures["sigma"]) == ["oracle", "random"]
+    assert {text.get_text() for text in figures["learning_curves"].axes[-1].texts} == POLICIES
+    assert not [one for axes in figures["sigma"].axes for one in axes.get_lines() if one.get_label() == "_end"]
 
 
 # --- what figures are ---

@@ -54,10 +54,11 @@ def check_claims(run, count):
 
 
 def check_figures(run, names):
-    assert {path.name for path in run.figures.iterdir()} == names
+    vectors = {name.replace(".png", ".pdf") for name in names}
+    assert {path.name for path in run.figures.iterdir()} == names | vectors
     for path in run.figures.iterdir():
         content = path.read_bytes()
-        assert content.startswith(b"\x89PNG\r\n\x1a\n")
+        assert content.startswith(b"\x89PNG\r\n\x1a\n" if path.suffix == ".png" else b"%PDF-")
         assert len(content) > 10_000
     report = (run.path / "report.md").read_text("utf-8")
     assert set(re.findall(r"\(figures/(.*?)\)", report)) == names

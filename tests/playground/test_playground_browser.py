@@ -25,7 +25,7 @@ FLAGS = [
     "--disable-sync",
 ]
 TIMEOUT = 60_000  # milliseconds; a busy machine is slow
-WIDE, PHONE = (1280, 800), (390, 844)
+WIDE, NARROW, PHONE = (1280, 800), (1024, 768), (390, 844)
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +94,10 @@ def choose_trip(page):
     page.wait_for_selector("body[data-ready=trip]")
 
 
+def preset(page, task):
+    return page.locator(f'#presets button[data-task="{task}"]')
+
+
 def drag(page, slider, share):
     """Pull a slider with the mouse to a share of its length."""
     box = page.locator(slider).bounding_box()
@@ -125,7 +129,7 @@ def test_dragging_a_slider_changes_the_task_and_the_decision(visit):
     expect(page.locator("#sliders output").nth(3)).to_have_text(re.compile(r"\+0\.9|\+1\.0"))
     expect(page.locator("#sliders output").nth(0)).to_have_text(re.compile(r"−0\.9|−1\.0"))
     expect(page.locator(".q .number")).not_to_have_text(before)
-    page.locator("#presets button", has_text="0100").click()
+    preset(page, "0100").click()
     assert texts(page, "#sliders output") == ["0.00", "+1.00", "0.00", "0.00"]
 
 
@@ -144,7 +148,7 @@ def test_another_task_is_another_behaviour(visit):
 def test_copy_as_python_is_the_task_and_the_candidates(visit):
     page = visit()
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page.locator("#presets button", has_text="0100").click()
+    preset(page, "0100").click()
     page.locator("#copy").click()
     expect(page.locator("#banner")).to_have_text("Copied.")
     code = page.evaluate("() => navigator.clipboard.readText()")
@@ -166,7 +170,7 @@ def test_the_candidate_set_can_be_chosen_and_made(visit):
     page.locator(".candidates").select_option("train")
     expect(names).to_have_text(["1000", "0100"])
     page.locator(".candidates").select_option("own")
-    page.locator("#presets button", has_text="−11−10").first.click()
+    preset(page, "-11-10").first.click()
     page.locator(".add").click()
     expect(names).to_have_text(["1000", "0100", "−11−10"])
     page.get_by_role("button", name="Remove z = 1000").click()
@@ -258,7 +262,7 @@ def test_two_agents_begin_in_the_same_layout(visit):
 def test_the_page_comes_back_after_the_server_was_gone(catalogue, visit):
     server = Running(catalogue)
     page = visit(url=server.url)
-    page.locator("#presets button", has_text="−1101").click()
+    preset(page, "-1101").click()
     page.wait_for_selector("body[data-latency]")
     page.locator(".rule").select_option("follow")
     expect(page.locator(".kind")).to_have_text("USFA, C = M, follow")
@@ -286,7 +290,10 @@ def test_the_trip_is_a_graph_and_its_heat_map_sets_the_task(visit):
     page.locator("#heatmap-quantity").select_option("gap")
     page.locator("#heatmap-resolution").select_option("5")
     page.locator("#heatmap-start").click()
-    expect(page.locator("#heatmap-status")).to_contain_text("Done. Rule: cautious.")
+    expect(page.locator("#heatmap-status")).to_contain_text(
+        "Done. Rule: cautious. Exact values. ◆ marks the tasks of M"
+    )
+    expect(page.locator("#heatmap-episodes")).to_be_hidden()
     canvas = page.locator("#heatmap-canvas")
     canvas.focus()
     for key in ("ArrowRight", "ArrowUp", "ArrowUp", "Enter"):
@@ -300,7 +307,7 @@ def test_the_trip_is_a_graph_and_its_heat_map_sets_the_task(visit):
 def test_ratings_move_the_sliders_and_show_what_is_unknown(visit):
     page = visit()
     choose_trip(page)
-    page.locator("#presets button", has_text="01").first.click()
+    preset(page, "01").first.click()
     pause(page)
     page.locator("#reset").click()
     for _ in range(2):  # a trip takes one step or two, and the next one begins without a past
@@ -336,6 +343,67 @@ def test_everything_can_be_done_with_the_keyboard(visit):
     expect(page.locator("#heatmap")).to_be_visible()
 
 
+def test_sliders_fill_from_zero_and_a_task_of_zeros_is_explained(visit):
+    page = visit()
+    pause(page)
+    preset(page, "-1100").click()
+    fills = [
+        [float(value) for value in page.locator(f"#w-{index}").evaluate(
+            "e => ['--low', '--high'].map(name => e.style.getPropertyValue(name))"
+        )]
+        for index in range(3)
+    ]  # fmt: skip
+    assert fills == [[0, 0.5], [0.5, 1], [0.5, 0.5]]
+    colours = [page.locator("#sliders output").nth(n).evaluate("e => getComputedStyle(e).color") for n in (0, 1)]
+    assert colours[0] != colours[1]
+    expect(page.locator("#nothing")).to_be_hidden()
+    for index in (0, 1):
+        page.locator(f"#w-{index}").dblclick()
+    expect(page.locator("#nothing")).to_contain_text("w = 0 rewards nothing")
+
+
+def test_presets_show_pictures_and_cross_out_what_is_unwanted(visit):
+    page = visit()
+    names = [picture.rsplit("/", 1)[1] for picture in preset(page, "-1101").first.locator("img").evaluate_all(
+        "pictures => pictures.map(picture => picture.src)"
+    )]  # fmt: skip
+    assert names == ["ball.png", "balloon.png", "tv.png"]  # wanted ones first
+    expect(preset(page, "-1101").first.locator(".unwanted img")).to_have_attribute("src", "objects/tv.png")
+    expect(preset(page, "-1101").first).to_have_attribute("aria-label", "Task plus ball plus balloon minus tv")
+
+
+def test_bars_of_q_begin_at_zero_and_tell_the_differences(visit):
+    page = visit()
+    pause(page)
+    shown = [float(text.replace("−", "-")) for text in texts(page, ".q .number")]
+    differences = texts(page, ".q .difference")
+    best = max(range(8), key=lambda index: shown[index])
+    assert "best" in differences
+    for value, difference in zip(shown, differences, strict=True):
+        if difference != "best":
+            assert float(difference.replace("−", "-")) == pytest.approx(value - shown[best], abs=0.011)
+    read = "bars => bars.map(bar => Number(bar.style.transform.match(/scaleX\\((.*)\\)/)[1]))"
+    scales = page.locator(".q .bar i").evaluate_all(read)
+    for value, scale in zip(shown, scales, strict=True):
+        assert scale * shown[best] == pytest.approx(value * scales[best], abs=0.02)  # in proportion
+
+
+def test_a_toast_moves_nothing_and_type_grows_for_talks(visit):
+    page = visit()
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    before = page.locator("main").bounding_box()
+    page.locator("#copy").click()
+    expect(page.locator("#banner")).to_be_visible()
+    assert page.locator("main").bounding_box()["y"] == before["y"]
+    page.locator("body").click(position={"x": 5, "y": 500})
+    page.keyboard.press("t")
+    expect(page.locator("#type")).to_have_attribute("aria-pressed", "true")
+    assert page.evaluate("() => getComputedStyle(document.documentElement).fontSize") == "18px"
+    assert page.evaluate("() => document.documentElement.scrollWidth <= window.innerWidth")
+    page.reload()
+    page.wait_for_selector("html[data-type=large]")  # it is remembered
+
+
 def test_everything_has_a_name(visit):
     page = visit()
     nameless = page.evaluate(
@@ -358,7 +426,7 @@ def overlap(one, other):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
+@pytest.mark.parametrize("size", [WIDE, NARROW, PHONE], ids=["wide", "narrow", "phone"])
 def test_it_fits_the_screen_in_both_colour_schemes(visit, size, scheme, tmp_path):
     page = visit(size, scheme)
     for compare in (False, True):
@@ -369,6 +437,11 @@ def test_it_fits_the_screen_in_both_colour_schemes(visit, size, scheme, tmp_path
         boxes = [part.bounding_box() for name in PARTS for part in page.locator(name).all()]
         assert all(box["x"] >= 0 and box["x"] + box["width"] <= size[0] for box in boxes)
         assert not any(overlap(one, other) for one, other in itertools.combinations(boxes, 2))
+        bars = [bar.bounding_box() for bar in page.locator(".q .bar .track").all()]
+        assert min(bar["width"] for bar in bars) >= 48  # of both players
+        page.locator("#show-heatmap").click()
+        assert page.evaluate("() => document.documentElement.scrollWidth <= window.innerWidth")
+        page.locator("#show-values").click()
     background = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
     brightness = sum(int(channel) for channel in re.findall(r"\d+", background)[:3]) / 3
     assert brightness < 60 if scheme == "dark" else brightness > 200

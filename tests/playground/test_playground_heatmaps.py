@@ -18,7 +18,14 @@ from usfa.playground.heatmaps import HeatmapRequest, heatmap, quantities
 
 
 def request_for(
-    agent="trip", environment=None, quantity="score", w=(0.0, 0.0), candidates="task", rule="cautious", resolution=5
+    agent="trip",
+    environment=None,
+    quantity="score",
+    w=(0.0, 0.0),
+    candidates="task",
+    rule="cautious",
+    resolution=5,
+    episodes=2,
 ):
     return HeatmapRequest(
         agent=agent,
@@ -32,6 +39,7 @@ def request_for(
         candidates=candidates,
         rule=rule,
         resolution=resolution,
+        episodes=episodes,
         seed=0,
     )
 
@@ -49,6 +57,14 @@ def test_scores_of_an_mdp_are_those_of_evaluate():
     assert values[4, 1] == pytest.approx(table.score[1])
     gap = final(request_for(quantity="gap"), usfa.load("trip"))
     assert gap[1, 4] == pytest.approx(table.gap[0])
+
+
+def test_normalised_scores_do_not_grow_with_the_length_of_the_task():
+    agent = usfa.load("trip")
+    score, normalised = (final(request_for(quantity=name, resolution=5), agent) for name in ("score", "normalised"))
+    assert np.isnan(normalised[2, 2])  # w = 0
+    assert normalised[4, 4] == pytest.approx(score[4, 4] / 2**0.5)
+    assert normalised[2, 3] == pytest.approx(score[2, 3] / 0.5)
 
 
 def test_scores_are_by_the_rule_and_bounds_by_eq_3():
@@ -99,7 +115,7 @@ def test_an_agent_with_a_memory_is_tried_out_even_where_there_are_tables(tmp_pat
     save_agent(tmp_path / "agent", file, {name: tensor[None] for name, tensor in weights.items()})
     agent = usfa.load(tmp_path / "agent")
     with closing(make_view(agent)) as view:
-        assert quantities(agent, view).keys() == {"score", "distance"}
+        assert quantities(agent, view).keys() == {"score", "normalised", "distance"}
     values = final(request_for(resolution=3), agent)
     assert values[0, 2] == pytest.approx(played(agent, make("trip"), [1.0, -1.0]))
 

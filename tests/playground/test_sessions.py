@@ -32,7 +32,7 @@ def test_a_setup_is_answered_with_session_info_policies_and_a_frame(client):
     assert info["kind"] == "room"
     assert info["task"] == [1, 1, -1, 0]
     assert info["presets"][0]["name"] == "Trained on, M"
-    assert info["players"][0]["quantities"].keys() == {"score", "distance"}
+    assert info["players"][0]["quantities"].keys() == {"score", "normalised", "distance"}
     (policies,) = client.messages_of("policies")
     assert policies["names"] == ["1000", "0100"]
     client.pass_time(0)
@@ -235,6 +235,17 @@ def test_a_heat_map_is_by_the_players_rule(client):
     assert client.messages_of("heatmap")[0]["rule"] == "follow"
 
 
+@pytest.mark.parametrize(("agent", "episodes"), [(ROOM, 5), (TRIP, 0)])
+def test_a_heat_map_tells_its_episodes_and_the_page_knows_the_training_tasks(client, agent, episodes):
+    """Values of an MDP are exact."""
+    client.set_up(Setup([agent], paused=True))
+    player = client.messages_of("session")[0]["players"][0]
+    assert player["exact"] == (episodes == 0)
+    assert player["training_tasks"][0] == client.messages_of("session")[0]["presets"][0]["tasks"][0][1]
+    client.post(ShowHeatmap(0, 1, "score", resolution=3, episodes=5))
+    assert client.messages_of("heatmap")[0]["episodes"] == episodes
+
+
 def test_a_uvfa_has_no_rules_to_choose_from(client):
     client.set_up(Setup([UVFA], paused=True))
     assert client.messages_of("session")[0]["players"][0]["rule_choices"] == []
@@ -260,7 +271,7 @@ def test_a_uvfa_has_no_rules_to_choose_from(client):
         (Rate(1.0, 5, player=1), "no player 1"),
         (ShowHeatmap(0, 0, "score"), "two of 4 features"),
         (ShowHeatmap(0, 9, "score"), "two of 4 features"),
-        (ShowHeatmap(0, 1, "bound"), "one of score, distance"),
+        (ShowHeatmap(0, 1, "bound"), "one of score, normalised, distance"),
     ],
 )
 def test_what_cannot_be_done_changes_nothing(client, message, sentence):

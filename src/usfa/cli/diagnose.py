@@ -12,10 +12,9 @@ from rich.console import Console
 
 from usfa.agents import TrainedAgent
 from usfa.cli.terminal import AgentOptions, parse, print_lines, print_next, progress_console, table_of
-from usfa.environments.room import OBJECTS
-from usfa.environments.room.yardstick import is_standard_room
+from usfa.environments import feature_names
 from usfa.errors import InputError
-from usfa.evaluation import Diagnosis, diagnose, write_table
+from usfa.evaluation import Diagnosis, diagnose, environments_of, write_table
 from usfa.figures import save
 from usfa.figures.diagnosis import diagnosis_figure
 from usfa.files import require_free
@@ -109,16 +108,20 @@ def _diagnose(command: Diagnose) -> None:
     for path, table in zip(results, (found.actors, found.candidates, found.features), strict=False):
         write_table(path, table)
     title = f"{command.run} on task {command.task}, {command.episodes} episodes each"
-    save(diagnosis_figure(found.actors, found.candidates, found.features, title, _feature_names(agent)), results[-1])
+    save(
+        diagnosis_figure(found.actors, found.candidates, found.features, title, _feature_names(agent, command.trust)),
+        results[-1],
+    )
     _print(agent, found, title, command.episodes)
     print_lines(f"Tables: {command.path}   figure: {results[-1]}")
     print_next(f"evaluate {command.run} --task {command.task} --rule cautious gpi follow single")
 
 
-def _feature_names(agent: TrainedAgent) -> tuple[str, ...]:
-    if not is_standard_room(agent.file.environment, agent.file.environment_arguments):
-        return ()
-    return tuple(kind.name for kind in OBJECTS[: agent.file.spec.features])
+def _feature_names(agent: TrainedAgent, trust: bool) -> tuple[str, ...]:
+    env = environments_of(agent, trust).one()
+    names = feature_names(env)
+    env.close()
+    return names
 
 
 def _print(agent: TrainedAgent, found: Diagnosis, title: str, episodes: int) -> None:

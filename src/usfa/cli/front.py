@@ -12,8 +12,10 @@ from rich.console import Console
 
 from usfa.agents import TrainedAgent
 from usfa.cli.terminal import AgentOptions, parse, print_lines, progress_console, table_of
+from usfa.environments import feature_names
 from usfa.errors import InputError
 from usfa.evaluation import (
+    environments_of,
     front_indicators,
     front_of,
     known_front,
@@ -22,7 +24,7 @@ from usfa.evaluation import (
     reference_point,
     write_table,
 )
-from usfa.figures import save
+from usfa.figures import FORMATS, save_all
 from usfa.figures.fronts import FIGURES, all_figures
 from usfa.files import require_free
 from usfa.registry import import_modules
@@ -63,7 +65,7 @@ class Front(AgentOptions):
     epsilon: float = 0.0
     """Probability of a random action."""
     names: tuple[str, ...] = ()
-    """Names of the objectives, for the figures."""
+    """Names of the objectives, for the figures; by default the environment's."""
     out: Path | None = None
     """Directory for front.csv, indicators.csv, known.csv and figures/; by default runs/front-RUN."""
     overwrite: bool = False
@@ -94,7 +96,7 @@ def run(words: list[str]) -> None:
         console=progress_console(),
     )
     indicators = front_indicators(front, known, command.reference)
-    _write(command, front, known, indicators)
+    _write(command, front, known, indicators, command.names or _names(command, agent))
     _print(command, agent, front, known, indicators)
 
 
@@ -113,7 +115,7 @@ def _check(command: Front, features: int) -> None:
 def _results(command: Front) -> list[Path]:
     """All files that may be written."""
     tables = [command.path / f"{name}.csv" for name in ("front", "known", "indicators")]
-    return [*tables, *(command.path / "figures" / f"{name}.png" for name in FIGURES)]
+    return [*tables, *(command.path / "figures" / f"{name}.{form}" for name in FIGURES for form in FORMATS)]
 
 
 def _known(command: Front, agent: TrainedAgent) -> NDArray[np.float64] | None:
@@ -134,18 +136,29 @@ def _known(command: Front, agent: TrainedAgent) -> NDArray[np.float64] | None:
         raise wrong from problem
 
 
-def _write(command: Front, front: pd.DataFrame, known: NDArray[np.float64] | None, indicators: pd.DataFrame) -> None:
+def _names(command: Front, agent: TrainedAgent) -> tuple[str, ...]:
+    env = environments_of(agent, command.trust).one()
+    names = feature_names(env)
+    env.close()
+    return names
+
+
+def _write(
+    command: Front,
+    front: pd.DataFrame,
+    known: NDArray[np.float64] | None,
+    indicators: pd.DataFrame,
+    names: tuple[str, ...],
+) -> None:
     possible = None if known is None else known_table(known)
     tables = {"front": front, "known": possible, "indicators": indicators}
     written = {command.path / f"{name}.csv": table for name, table in tables.items() if table is not None}
-    figures = all_figures(front, possible, indicators, command.names)
-    drawn = {command.path / "figures" / f"{name}.png": figure for name, figure in figures.items()}
+    figures = all_figures(front, possible, indicators, names)
+    for path in _results(command):
+        path.unlink(missing_ok=True)  # of an earlier call, which may have had others
     for path, table in written.items():
         write_table(path, table)
-    for path, figure in drawn.items():
-        save(figure, path)
-    for path in set(_results(command)) - {*written, *drawn}:
-        path.unlink(missing_ok=True)  # of an earlier call
+    save_all(figures, command.path / "figures")
 
 
 def _print(

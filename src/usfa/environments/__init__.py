@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from usfa.environments.batch import Batch, Environment, EnvironmentBatch, Step
+from usfa.environments.features import feature_names
 from usfa.environments.registry import (
     ENVIRONMENTS,
     EnvironmentSource,
@@ -49,6 +50,7 @@ __all__ = [
     "check_environment",
     "check_trusted",
     "feature_count",
+    "feature_names",
     "make",
     "one_state_mdp",
     "register",

@@ -122,6 +122,8 @@ def trip_mdp(places: int = 6, exploration_cost: float = 0.05) -> TabularMDP:
 class Trip(TabularEnv):
     """Environment of :func:`trip_mdp`."""
 
+    feature_names = ("coffee", "food")
+
     def __init__(self, places: int = 6, exploration_cost: float = 0.05) -> None:
         mixed = tuple(f"P{k}" for k in range(1, places))
         super().__init__(trip_mdp(places, exploration_cost), ("s1", "s2"), ("C", *mixed, "F", "E"))

@@ -49,6 +49,11 @@ class VectorReward(gym.Wrapper[Any, Any, Any, Any]):
             raise InputError(f"φ has {size} features; expected at least one.")
         self.reward_space = gym.spaces.Box(-np.inf, np.inf, (size,), np.float32)
 
+    @property
+    def computes_phi(self) -> bool:
+        """Whether φ comes from a function, not from the environment."""
+        return self._phi is not None
+
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         observation, info = self.env.reset(seed=seed, options=options)
         self._remember(observation)

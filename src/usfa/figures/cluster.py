@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter, LogLocator
 
-from usfa.figures.style import styled
+from usfa.figures.style import COLUMN, styled
 
 __all__ = ["plan"]
 
@@ -25,15 +26,21 @@ def plan(prediction: pd.DataFrame, measured: pd.DataFrame | None = None) -> Figu
         measured: actors, frames_per_second.
     """
     with styled():
-        figure = Figure(figsize=(6.4, 3.8), layout="constrained")
+        figure = Figure(figsize=(COLUMN, 2.5), layout="constrained")
         axes = figure.subplots()
         for name, (label, colour) in BOUNDS.items():
             if f"{name}_allow" in prediction:
                 axes.plot(prediction.actors, prediction[f"{name}_allow"], color=colour, lw=1, ls="--", label=label)
-        axes.plot(prediction.actors, prediction.frames_per_second, color="#333333", lw=3, alpha=0.5, label="predicted")
+        axes.plot(
+            prediction.actors, prediction.frames_per_second, color="#333333", lw=2.4, alpha=0.5, label="predicted"
+        )
         if measured is not None:
             axes.plot(measured.actors, measured.frames_per_second, "o", color="#333333", label="measured")
         axes.set(xlabel="actors", ylabel="frames per second", xscale="log", yscale="log")
         axes.set_ylim(prediction.frames_per_second.min() / 2, prediction.frames_per_second.max() * 4)
-        axes.legend()
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.minorticks_off()
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(EngFormatter(sep=""))
+        axes.legend(loc="lower right")
     return figure

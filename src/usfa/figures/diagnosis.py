@@ -10,11 +10,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from usfa.figures.style import styled
+from usfa.figures.style import INK, PAGE, styled
 
 __all__ = ["diagnosis_figure"]
 
-_PROMISED, _REALISED, _IMPROVED, _IDLE, _INK = "#56B4E9", "#0072B2", "#E69F00", "#D55E00", "#444444"
+_PROMISED, _REALISED, _IMPROVED, _IDLE = "#56B4E9", "#0072B2", "#E69F00", "#D55E00"
 _MOST = 12  # number of policies shown, the most trusted ones
 _HATCHES = ("", "///", "...", "xxx")  # hatches of the rules, in turn
 
@@ -35,8 +35,8 @@ def diagnosis_figure(
     features = features[features.policy.isin(candidates.policy)]
     actors = actors[(actors.actor == "rule") | actors.name.isin(candidates.policy)]
     with styled():
-        figure = Figure(figsize=(11, 6.4), layout="constrained")
-        figure.suptitle(title, fontsize=11)
+        figure = Figure(figsize=(PAGE, 4.8), layout="constrained")
+        figure.suptitle(title, fontsize=9)
         (top_left, top_right), (low_left, low_right) = figure.subplots(2, 2)
         _promises(top_left, candidates)
         _trust(top_right, candidates)
@@ -56,10 +56,10 @@ def _promises(axes: Axes, candidates: pd.DataFrame) -> None:
     axes.hlines(places, candidates.promised, candidates.realised, color="#BBBBBB", linewidth=2, zorder=1)
     axes.scatter(candidates.promised, places, color=_PROMISED, marker="D", label="promised, ψ·w", zorder=2)
     axes.scatter(candidates.realised, places, color=_REALISED, label="realised", zorder=2)
-    axes.axvline(0, color=_INK, linewidth=0.8)
+    axes.axvline(0, color=INK, linewidth=0.8)
     _policies(axes, candidates.policy, places)
     axes.set(title="What each policy in C is worth on the task", xlabel="discounted return from the start")
-    axes.legend(fontsize=8)
+    axes.legend(fontsize=7)
 
 
 def _trust(axes: Axes, candidates: pd.DataFrame) -> None:
@@ -74,7 +74,7 @@ def _trust(axes: Axes, candidates: pd.DataFrame) -> None:
         axes.barh(at, improved, left=followed, color=_IMPROVED, label=f"{rule}: improved upon", **look)
     _policies(axes, candidates.policy, places)
     axes.set(title="Policies that each rule trusted", xlabel="share of steps", xlim=(0, 1.02))
-    axes.legend(fontsize=8, loc="best")
+    axes.legend(fontsize=7, loc="best")
 
 
 def _errors(axes: Axes, features: pd.DataFrame, names: Sequence[str]) -> None:
@@ -85,28 +85,28 @@ def _errors(axes: Axes, features: pd.DataFrame, names: Sequence[str]) -> None:
         error, size = table.iat[row, column], promised.iat[row, column]
         dark = error > 0.6 * float(table.max(axis=None))
         text = f"{error:.2f}\nof {size:.2f}".replace("-", "−")
-        axes.text(column, row, text, ha="center", va="center", fontsize=7, color="white" if dark else _INK)
+        axes.text(column, row, text, ha="center", va="center", fontsize=7, color="white" if dark else INK)
     axes.grid(visible=False)
     axes.set_xticks(range(table.shape[1]), names or [f"φ{feature}" for feature in table.columns])
     _policies(axes, pd.Series(table.index), np.arange(len(table)))
-    axes.set(title="Mean error of ψ per feature against returns, of its mean")
+    axes.set(title="Mean error of ψ per feature, of its mean")
     axes.figure.colorbar(image, ax=axes, shrink=0.85)
 
 
 def _outcomes(axes: Axes, actors: pd.DataFrame) -> None:
     places = np.arange(len(actors))
     colours = [_REALISED if actor == "rule" else "#AAAAAA" for actor in actors.actor]
-    axes.barh(places, actors.score, xerr=actors["std"], color=colours, ecolor=_INK, height=0.7)
-    axes.axvline(0, color=_INK, linewidth=0.8)
+    axes.barh(places, actors.score, xerr=actors["std"], color=colours, ecolor=INK, height=0.7)
+    axes.axvline(0, color=INK, linewidth=0.8)
     _policies(axes, actors.name.where(actors.actor == "policy", "rule " + actors.name), places)
     for place, idle in enumerate(actors.idle):
         text = f"{idle:.0%} idle"
-        axes.text(1.01, place, text, transform=axes.get_yaxis_transform(), va="center", fontsize=8, color=_colour(idle))
+        axes.text(1.01, place, text, transform=axes.get_yaxis_transform(), va="center", fontsize=7, color=_colour(idle))
     axes.set(title="Score of the rules, and of each policy alone", xlabel="undiscounted return, ±1 std over episodes")
 
 
 def _colour(idle: float) -> str:
-    return _IDLE if idle > 0.1 else _INK
+    return _IDLE if idle > 0.1 else INK
 
 
 def _policies(axes: Axes, names: pd.Series, places: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:

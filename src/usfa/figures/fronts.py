@@ -7,6 +7,7 @@ preference w ≥ 0. `indicators` has a row for each indicator: indicator, agent,
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
@@ -19,7 +20,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Polygon
 from numpy.typing import NDArray
 
-from usfa.figures.style import styled
+from usfa.figures.style import COLUMN, PAGE, styled
 
 __all__ = ["FIGURES", "all_figures", "front_2d", "front_3d", "parallel_coordinates", "utility_line", "utility_maps"]
 
@@ -68,11 +69,11 @@ def front_2d(front: pd.DataFrame, known: pd.DataFrame | None, indicators: pd.Dat
     """
     reference = _reference(indicators)
     with styled():
-        figure = Figure(figsize=(5.6, 4.6), layout="constrained")
+        figure = Figure(figsize=(COLUMN, 3.1), layout="constrained")
         axes = figure.subplots()
         _scatter(axes, front, known, (0, 1))
         if reference is not None:
-            axes.scatter(reference[0], reference[1], s=60, marker="+", color=KNOWN, lw=1.2, label="reference point")
+            axes.scatter(reference[0], reference[1], s=28, marker="+", color=KNOWN, lw=1.2, label="reference point")
         axes.set(xlabel=names[0], ylabel=names[1], xlim=axes.get_xlim(), ylim=axes.get_ylim())
         corner = np.array([axes.get_xlim()[0], axes.get_ylim()[0]]) if reference is None else reference
         if known is not None:
@@ -88,7 +89,7 @@ def front_2d(front: pd.DataFrame, known: pd.DataFrame | None, indicators: pd.Dat
 def front_3d(front: pd.DataFrame, known: pd.DataFrame | None, indicators: pd.DataFrame, names: Sequence[str]) -> Figure:
     """Three objectives: a 3D plot with a line from each value to the floor, and three projections."""
     with styled():
-        figure = Figure(figsize=(9.5, 5.6), layout="constrained")
+        figure = Figure(figsize=(PAGE, 4.4), layout="constrained")
         grid = figure.add_gridspec(3, 2, width_ratios=(1.8, 1))
         space: Any = figure.add_subplot(grid[:, 0], projection="3d")
         _scatter(space, front, known, (0, 1, 2))
@@ -116,7 +117,7 @@ def parallel_coordinates(
     low, high = (edge(np.concatenate([values, possible]), axis=0) for edge in (np.min, np.max))
     span = np.where(high > low, high - low, 1.0)
     with styled():
-        figure = Figure(figsize=(1.2 + 1.35 * len(names), 4.4), layout="constrained")
+        figure = Figure(figsize=(max(COLUMN, 0.8 + 0.95 * len(names)), 3.1), layout="constrained")
         axes = figure.subplots()
         axes.plot(((possible - low) / span).T, color=KNOWN, lw=0.6, alpha=0.4)
         for value, favourite in zip(values, favourites, strict=True):
@@ -156,15 +157,15 @@ def _scatter(axes: Any, front: pd.DataFrame, known: pd.DataFrame | None, dimensi
             (~known.supported, FADED, "of these, best for no w"),
         ):
             if chosen.any():
-                axes.scatter(*_vectors(known[chosen], "value")[:, dimensions].T, s=60, marker="D", lw=0.9,
+                axes.scatter(*_vectors(known[chosen], "value")[:, dimensions].T, s=28, marker="D", lw=0.9,
                              facecolors="none", edgecolors=colour, label=label)  # fmt: skip
     axes.margins(0.08)
     points = _distinct(front)
     good, bad = points[points.nondominated], points[~points.nondominated]
-    axes.scatter(*_vectors(good, "value")[:, dimensions].T, s=14 + 200 * good.share, color=AGENT, alpha=0.8, lw=0,
+    axes.scatter(*_vectors(good, "value")[:, dimensions].T, s=8 + 110 * good.share, color=AGENT, alpha=0.8, lw=0,
                  label=f"agent, {len(good)} points")  # fmt: skip
     if len(bad):
-        axes.scatter(*_vectors(bad, "value")[:, dimensions].T, s=22, marker="x", color=LOST, lw=1,
+        axes.scatter(*_vectors(bad, "value")[:, dimensions].T, s=14, marker="x", color=LOST, lw=1,
                      label=f"agent, {len(bad)} dominated")  # fmt: skip
 
 
@@ -191,7 +192,7 @@ def utility_line(front: pd.DataFrame, indicators: pd.DataFrame, names: Sequence[
     rows = front.sort_values("w1")
     best = (_vectors(rows, "w") @ _vectors(rows, "value").T).max(axis=1)
     with styled():
-        figure = Figure(figsize=(5.6, 4.2), layout="constrained")
+        figure = Figure(figsize=(COLUMN, 2.9), layout="constrained")
         axes = figure.subplots()
         axes.plot(rows.w1, best, color=SET, lw=2.4, label="best of all its policies")
         axes.plot(rows.w1, rows.utility, color=AGENT, lw=1.2, marker=".", ms=3, label="agent, asked for w")
@@ -210,7 +211,7 @@ def utility_maps(front: pd.DataFrame, indicators: pd.DataFrame, names: Sequence[
     if front.optimal.notna().all():
         maps["utility loss against the known front"] = (front.optimal - front.utility, "magma_r", 0.0)
     with styled():
-        figure = Figure(figsize=(0.4 + 4.6 * len(maps), 4.6), layout="constrained")
+        figure = Figure(figsize=(COLUMN * len(maps), 3.4), layout="constrained")
         panels = figure.subplots(1, len(maps), squeeze=False)[0]
         nearest = _nearest_preference(_vectors(front, "w"))
         for axes, (label, (values, colours, low)) in zip(panels, maps.items(), strict=True):
@@ -260,7 +261,9 @@ def _caption(figure: Figure, front: pd.DataFrame, indicators: pd.DataFrame) -> N
         point = volume.reference.replace(",", ", ")
         results.append(f"hypervolume {_of(volume.best_of_set, volume.known)} with reference ({point})")
     settings = f"γ = {first.gamma:g}, {len(front)} preferences, {episodes}, C = {first.candidates}, rule {first.rule}"
-    figure.supxlabel(f"{settings}\n{', '.join(results).replace('-', '−')}", fontsize=8, color=KNOWN)
+    width = int(22 * figure.get_size_inches()[0])  # characters of 7 points
+    lines = [*textwrap.wrap(settings, width), *textwrap.wrap(", ".join(results).replace("-", "−"), width)]
+    figure.supxlabel("\n".join(lines), fontsize=7, color=KNOWN)
 
 
 def _reference(indicators: pd.DataFrame) -> Array | None:

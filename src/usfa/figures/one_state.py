@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from usfa.figures.style import styled
+from usfa.figures.style import COLUMN, PAGE, styled
 
 __all__ = ["generalisation", "returns"]
 
@@ -24,17 +24,19 @@ def generalisation(values: pd.DataFrame, evaluations: pd.DataFrame, test_task: f
         test_task: w'.
     """
     with styled():
-        figure = Figure(figsize=(10, 6.2), layout="constrained")
+        figure = Figure(figsize=(PAGE, 4.4), layout="constrained")
         ((optimal, fit), (known, choice)) = figure.subplots(2, 2, sharey=True)
         curve = values[values.seed == values.seed.iloc[0]]
         training = evaluations.z.tolist()
         _optimal(optimal, curve, training)
-        optimal.set_title("Optimal value over tasks, and the training tasks M")
+        optimal.set_title("Optimal value over tasks")
         _fit(fit, values, training, test_task)
         _known(known, curve, evaluations, test_task)
         _choice(choice, curve, evaluations, test_task)
         for axes in (known, choice):
             axes.set_xlabel("task w")
+        for axes in figure.axes:
+            axes.set_xticks(range(-2, 3))
         for axes in (optimal, known):
             axes.set(ylabel="value", ylim=(-1.1, 2.3))
     return figure
@@ -55,21 +57,23 @@ def _fit(axes: Axes, values: pd.DataFrame, training: list[float], test_task: flo
     axes.plot(training, [max(w, 0) for w in training], "o", color=OPTIMAL)
     nearest = min(mean.index, key=lambda w: abs(w - test_task))
     guess = float(mean[nearest])
-    axes.plot([test_task], [guess], "*", ms=13, color=TEST, label=f"its guess at w′ = {test_task:g}: {guess:.2f}")
+    axes.plot(
+        [test_task], [guess], "*", ms=13, color=TEST, label=f"its guess at w′ = {_signed(test_task)}: {guess:.2f}"
+    )
     axes.legend(loc="upper left")
-    axes.set_title("UVFA: a guess in value space; the truth at w′ is 0")
+    axes.set_title("UVFA: a guess; the truth at w′ is 0")
 
 
 def _known(axes: Axes, curve: pd.DataFrame, evaluations: pd.DataFrame, test_task: float) -> None:
     axes.plot(curve.w, curve.optimal, color=OPTIMAL, lw=1, ls=":")
-    axes.axvline(test_task, color=TEST, lw=1, ls="--", label=f"w′ = {test_task:g}")
+    axes.axvline(test_task, color=TEST, lw=1, ls="--", label=f"w′ = {_signed(test_task)}")
     for index, row in enumerate(evaluations.itertuples(), start=1):
         colour = TRUSTED if row.trusted else OTHER
-        label = f"π$_{index}$ of w$_{index}$={row.z:g}: worth {row.value:.2f} on w′"
+        label = f"π$_{index}$ of w$_{index}$ = {_signed(row.z)}: worth {_signed(row.value)} on w′"
         axes.plot(curve.w, row.value / test_task * curve.w, color=colour, lw=1.2, ls=("-", "--", "-")[index - 1])
         axes.plot([test_task], [row.value], "o", color=colour, label=label)
     axes.legend(loc="upper left")
-    axes.set_title("Known policies evaluated on every task through ψ")
+    axes.set_title("Known policies evaluated through ψ")
 
 
 def _choice(axes: Axes, curve: pd.DataFrame, evaluations: pd.DataFrame, test_task: float) -> None:
@@ -79,10 +83,10 @@ def _choice(axes: Axes, curve: pd.DataFrame, evaluations: pd.DataFrame, test_tas
     axes.plot(curve.w, curve.optimal, color=OPTIMAL, lw=1, ls=":", label="V*(w)")
     trusted = evaluations[evaluations.trusted].iloc[0]
     number = int(evaluations.trusted.to_numpy().argmax()) + 1
-    label = f"GPI trusts π$_{number}$ (w$_{number}$={trusted.z:g}): {trusted.value:.2f}"
+    label = f"GPI trusts π$_{number}$ (w$_{number}$ = {_signed(trusted.z)}): {_signed(trusted.value)}"
     axes.plot([test_task], [trusted.value], "*", ms=13, color=TEST, label=label)
     axes.legend(loc="upper left")
-    axes.set_title("GPI: trusting the most promising evaluation")
+    axes.set_title("GPI: trust the most promising evaluation")
 
 
 def returns(scores: pd.DataFrame) -> Figure:
@@ -92,15 +96,20 @@ def returns(scores: pd.DataFrame) -> Figure:
         scores: method, seed, w, score, optimal.
     """
     with styled():
-        figure = Figure(figsize=(6, 3.4), layout="constrained")
+        figure = Figure(figsize=(COLUMN, 2.3), layout="constrained")
         axes = figure.subplots()
         axes.plot(scores.groupby("w").optimal.mean(), color=OPTIMAL, lw=1, ls=":", label="optimal")
         looks = {"UVFA": GUESS, "USFA, C = {w′}": "#56B4E9", "USFA, C = M": TRUSTED}
         for name, colour in looks.items():
             _mean_and_std(axes, scores[scores.method == name].groupby("w").score, colour, name)
         axes.set(xlabel="task w", ylabel="return", title="Zero-shot returns of the trained agents")
+        axes.set_xticks(range(-2, 3))
         axes.legend(loc="upper left")
     return figure
+
+
+def _signed(value: float) -> str:
+    return f"{value:g}".replace("-", "−")
 
 
 def _mean_and_std(axes: Axes, groups: Any, colour: str, label: str) -> pd.Series:

@@ -3,21 +3,35 @@
 `training` holds ε-greedy returns during training: agent, seed, task, frames, score. `summary` holds scores of frozen
 agents over runs: measure ("return" or "normalised"), agent, candidates, task_set, task ("all" for the whole set),
 snapshot, frames, mean, std, low, high. `yardstick` holds returns of the random policy and the oracle: set, task,
-policy, mean. Agents that are missing in a table are left out.
+policy, mean. `names` are the names of the objects, for tasks in words. Agents that are missing in a table are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from usfa.figures.style import METHODS, UVFAS, Key, Method, last_snapshot, method, rows_of, styled
+from usfa.figures.style import (
+    INK,
+    METHODS,
+    PAGE,
+    UVFAS,
+    Key,
+    Method,
+    label_ends,
+    last_snapshot,
+    method,
+    rows_of,
+    styled,
+)
+from usfa.tasks import describe_task, parse_task
 
 __all__ = [
     "all_figures",
@@ -45,24 +59,22 @@ AGENTS = {
 }
 """Styles during training, when GPI uses the policies of the training step instead of a candidate set."""
 
-_WHILE_TRAINING = {
-    "usfa": Method("while training on 4 tasks", AGENTS["usfa"].colour),
-    "usfa-8-tasks": Method("while training on 8 tasks", AGENTS["usfa-8-tasks"].colour, line="-."),
-}
 _MILLION = 1e6
-_YARDSTICKS = {"oracle": "--", "random": ":"}
-_INK = "#444444"
+_NORMALISED = "normalised score (0: random policy, 1: oracle)"
+_LOWEST = -0.12  # of axes with normalised scores; what is below is written
 
 
-def all_figures(training: pd.DataFrame, summary: pd.DataFrame, yardstick: pd.DataFrame) -> dict[str, Figure]:
+def all_figures(
+    training: pd.DataFrame, summary: pd.DataFrame, yardstick: pd.DataFrame, names: Sequence[str] = ()
+) -> dict[str, Figure]:
     """Every figure of the report, by the name of its file."""
     return {
         "overview": overview(summary),
-        "learning_curves": learning_curves(training, yardstick),
-        "zero_shot_easy": zero_shot_curves(summary, yardstick, "room-easy"),
-        "zero_shot_hard": zero_shot_curves(summary, yardstick, "room-hard"),
-        "sigma": sigma_comparison(summary, yardstick),
-        "training_set": training_set_comparison(training, summary, yardstick),
+        "learning_curves": learning_curves(training, yardstick, names),
+        "zero_shot_easy": zero_shot_curves(summary, yardstick, "room-easy", names),
+        "zero_shot_hard": zero_shot_curves(summary, yardstick, "room-hard", names),
+        "sigma": sigma_comparison(summary, yardstick, names),
+        "training_set": training_set_comparison(training, summary, yardstick, names),
     }
 
 
@@ -75,64 +87,104 @@ def overview(summary: pd.DataFrame) -> Figure:
     places = _places([_present(final, keys) for keys in (USFA, BROAD, LARGE, BASELINES)])
     highest = float(final[["mean", "high"]].max(axis=None))
     with styled():
-        figure = Figure(figsize=(8.4, 1.2 + 0.26 * (max(places.values(), default=0) + 1)), layout="constrained")
+        figure = Figure(figsize=(PAGE, 1.0 + 0.18 * (max(places.values(), default=0) + 1)), layout="constrained")
         panels = figure.subplots(1, len(SETS), sharex=True, sharey=True)
         for axes, (name, title) in zip(panels, SETS.items(), strict=True):
             _dots(axes, final[final.task_set == name], places, highest)
             axes.set_title(title)
         panels[0].set_yticks(list(places.values()), [method(*key).label for key in places])
         panels[0].invert_yaxis()
-        panels[1].set_xlabel("normalised score after training (0: random policy, 1: oracle)")
+        panels[1].set_xlabel(f"{_NORMALISED} after training")
     return figure
 
 
-def learning_curves(training: pd.DataFrame, yardstick: pd.DataFrame) -> Figure:
-    """ε-greedy return on each canonical task while training; mean ±1 std over runs."""
+def learning_curves(training: pd.DataFrame, yardstick: pd.DataFrame, names: Sequence[str] = ()) -> Figure:
+    """ε-greedy return on each canonical task while training: mean over runs, and the range of the runs at the end."""
     tasks = _tasks(yardstick, "room-train")
     binned = _binned(training)
     with styled():
-        figure, panels = _grid(len(tasks), columns=len(tasks), height=2.6)
+        figure = Figure(figsize=(PAGE, 2.1), layout="constrained")
+        panels = figure.subplots(1, len(tasks), sharey=True)
         for axes, task in zip(panels, tasks, strict=True):
             _behaviour(axes, binned[binned.task == task], AGENTS)
-            _reference(axes, yardstick, task)
+            _returns_axis(axes, yardstick, task)
             _time_axis(axes, training.frames)
-            axes.set_title(f"training task {task}")
-        _finish(figure)
+            axes.set_title(_title(task, names, "w"))
+        figure.supxlabel("training frames (millions)", fontsize=8)
+        panels[0].set_ylabel("return per episode")
+        last = binned[binned.task == tasks[-1]]
+        label_ends(panels[-1], [*_ends(last, AGENTS), *_levels(yardstick, tasks[-1])])
     return figure
 
 
 def zero_shot_curves(
-    summary: pd.DataFrame, yardstick: pd.DataFrame, task_set: str, keys: Sequence[Key] = (*USFA, *BASELINES)
+    summary: pd.DataFrame,
+    yardstick: pd.DataFrame,
+    task_set: str,
+    names: Sequence[str] = (),
+    keys: Sequence[Key] = (*USFA, *BASELINES),
 ) -> Figure:
-    """Return of some methods on each test task over training (the paper's Figure 5 and Appendix D).
+    """Normalised score of some methods on each test task over training (the paper's Figure 5 and Appendix D).
 
-    Bands are ±1 std over runs; the bars on the right are 95 % intervals of the last snapshot.
+    All panels have one scale, on which 0 is the random policy and 1 the oracle, whose returns are in the title. Lines
+    are means over runs, and the marks at the end have 95 % intervals.
     """
     tasks = _tasks(yardstick, task_set)
+    columns = 4 if len(tasks) > 6 else 3  # titles of tasks with fractions are long
+    rows = -(-len(tasks) // columns)
+    mine = summary[(summary.measure == "normalised") & (summary.task_set == task_set)]
+    keys = _present(mine, keys)
     with styled():
-        figure, panels = _grid(len(tasks), columns=4 if len(tasks) > 6 else 3)
-        _zero_shot(panels, summary, yardstick, task_set, keys)
-        _finish(figure)
+        figure = Figure(figsize=(PAGE, 1.55 * rows + 0.75), layout="constrained")
+        panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+        for axes, task in zip(panels.flat, tasks, strict=False):
+            _zero_shot(axes, mine[mine.task == task], keys)
+            _scale(axes)
+            _time_axis(axes, mine.frames)
+            axes.set_title(f"{_title(task, names)} ({_range(yardstick, task)})", fontsize=8)
+        for axes in panels.flat[len(tasks) :]:
+            axes.axis("off")
+        figure.supylabel(_NORMALISED, fontsize=8)
+        figure.supxlabel("training frames (millions)", fontsize=8)
+        _legend(figure, [(look.label, look) for look in (method(*key) for key in keys)])
     return figure
 
 
-def sigma_comparison(summary: pd.DataFrame, yardstick: pd.DataFrame) -> Figure:
-    """D_z = N(w, σI) with σ = 0.1 and with σ = 0.5 on the hard tasks (the paper's Figure 6)."""
-    return zero_shot_curves(summary, yardstick, "room-hard", (*USFA, *BROAD))
+def sigma_comparison(summary: pd.DataFrame, yardstick: pd.DataFrame, names: Sequence[str] = ()) -> Figure:
+    """D_z = N(w, σI) with σ = 0.1 and with σ = 0.5 on the hard tasks after training (the paper's Figure 6)."""
+    with styled():
+        figure = Figure(figsize=(PAGE, 2.5), layout="constrained")
+        panels = figure.subplots(1, len(CANDIDATES), sharex=True, sharey=True)
+        _changes(panels, summary, yardstick, names, (USFA, BROAD))
+        _legend(figure, _from_to("σ = 0.1", "σ = 0.5"))
+    return figure
 
 
-def training_set_comparison(training: pd.DataFrame, summary: pd.DataFrame, yardstick: pd.DataFrame) -> Figure:
+def training_set_comparison(
+    training: pd.DataFrame, summary: pd.DataFrame, yardstick: pd.DataFrame, names: Sequence[str] = ()
+) -> Figure:
     """USFA trained on four and on eight tasks: task 1000 in training, then the hard tasks (Appendix D, large M)."""
     binned = _binned(training)
+    binned = binned[binned.task == "1000"]
+    looks = {"usfa": Method("4 tasks", _FEW), "usfa-8-tasks": Method("8 tasks", _MANY)}
     with styled():
-        figure, (first, *panels) = _grid(1 + len(_tasks(yardstick, "room-hard")), columns=3)
-        _behaviour(first, binned[binned.task == "1000"], _WHILE_TRAINING)
-        _reference(first, yardstick, "1000")
-        _time_axis(first, training.frames)
-        first.set_title("training task 1000")
-        _zero_shot(panels, summary, yardstick, "room-hard", (*USFA, *LARGE))
-        _finish(figure)
+        figure = Figure(figsize=(PAGE, 2.6), layout="constrained")
+        learning, *panels = figure.subplots(1, 1 + len(CANDIDATES), width_ratios=(1.15, 1, 1, 1))
+        for axes in panels[1:]:
+            axes.sharey(panels[0])
+            axes.tick_params(labelleft=False)
+        _behaviour(learning, binned, looks)
+        _returns_axis(learning, yardstick, "1000")
+        _time_axis(learning, training.frames)
+        learning.set(title="while training: " + _title("1000", names, "w"), ylabel="return per episode")
+        learning.set_xlabel("training frames (millions)")
+        _name_levels(learning, yardstick, "1000")
+        _changes(panels, summary, yardstick, names, (USFA, LARGE))
+        _legend(figure, _from_to("trained on 4 tasks", "on 8 tasks, 4 of them with dislikes"))
     return figure
+
+
+_FEW, _MANY = "#999999", "#0072B2"
 
 
 # --- tables ---
@@ -146,105 +198,167 @@ def _present(table: pd.DataFrame, keys: Iterable[Key]) -> list[Key]:
     return [key for key in keys if len(rows_of(table, key))]
 
 
+def _level(yardstick: pd.DataFrame, task: str) -> Mapping[str, float]:
+    """Return of the oracle and of the random policy on a task."""
+    return yardstick[yardstick.task == task].drop_duplicates("policy").set_index("policy")["mean"].to_dict()
+
+
 def _binned(training: pd.DataFrame, bins: int = 40) -> pd.DataFrame:
-    """Mean and std over runs (agent, task, frames, mean, std), after averaging each run within equal bins of frames."""
+    """Mean and range over runs, after averaging each run within equal bins of frames.
+
+    Columns: agent, task, frames, mean, low, high.
+    """
     width = max(float(training.frames.max()), 1.0) / bins if len(training) else 1.0
     part = np.minimum(training.frames // width, bins - 1)
     groups = training.assign(part=part).groupby(["agent", "task", "seed", "part"], sort=False)
     runs = groups[["frames", "score"]].mean().reset_index().groupby(["agent", "task", "part"])
-    table = runs.agg(frames=("frames", "mean"), mean=("score", "mean"), std=("score", "std"))
+    table = runs.agg(frames=("frames", "mean"), mean=("score", "mean"), low=("score", "min"), high=("score", "max"))
     return table.reset_index().sort_values("frames")
 
 
-# --- drawing ---
+# --- tasks ---
 
 
-def _grid(count: int, columns: int, height: float = 2.1) -> tuple[Figure, list[Axes]]:
-    """A figure with `count` panels; the rest of the last row is left empty for the legend."""
-    rows = -(-count // columns)
-    figure = Figure(figsize=(10.5, height * rows + 0.8), layout="constrained")
-    panels = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
-    for index, axes in enumerate(panels):
-        if index >= count:
-            axes.axis("off")
-        if index % columns == 0:
-            axes.set_ylabel("return per episode")
-        if index // columns == rows - 1:
-            axes.set_xlabel("training frames (millions)")
-    return figure, panels[:count]
+def _title(task: str, names: Sequence[str], letter: str = "w′") -> str:
+    """A task in words, if the objects have names, above its digits."""
+    digits = f"{letter} = {task.replace('-', '−').replace(',', ', ')}"
+    w = parse_task(task)
+    return f"{describe_task(w, names[: len(w)])}\n{digits}" if names else digits
 
 
-def _finish(figure: Figure) -> None:
-    """Draw one legend for all panels, in an empty panel if there is one, else below."""
-    entries: dict[str, Any] = {}
-    for axes in reversed(figure.axes):  # the first panel may have other entries
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            entries.setdefault(label, handle)
-    names = [*(name for name in entries if name not in _YARDSTICKS), *(name for name in _YARDSTICKS if name in entries)]
-    handles = [entries[name] for name in names]
-    spare = [axes for axes in figure.axes if not axes.axison]
-    if spare:
-        spare[0].legend(handles, names, loc="center")
-    else:
-        figure.legend(handles, names, loc="outside lower center", ncols=3 if len(names) < 10 else 4)
+# --- curves ---
 
 
-def _zero_shot(
-    panels: Sequence[Axes], summary: pd.DataFrame, yardstick: pd.DataFrame, task_set: str, keys: Sequence[Key]
-) -> None:
-    mine = summary[(summary.measure == "return") & (summary.task_set == task_set)]
-    keys = _present(mine, keys)
-    for axes, task in zip(panels, _tasks(yardstick, task_set), strict=True):
-        of_task = mine[mine.task == task]
-        for index, key in enumerate(keys):
-            _curve(axes, rows_of(of_task, key).sort_values("frames"), method(*key))
-            _interval(axes, last_snapshot(rows_of(of_task, key)), method(*key), 1.04 + 0.028 * index)
-        _reference(axes, yardstick, task)
-        _time_axis(axes, mine.frames)
-        axes.set_title(f"w′ = {task}")
+def _zero_shot(axes: Axes, mine: pd.DataFrame, keys: Sequence[Key]) -> None:
+    below = []
+    for index, key in enumerate(keys):
+        look, table = method(*key), rows_of(mine, key).sort_values("frames")
+        frames = table.frames / _MILLION
+        axes.plot(frames, table["mean"], color=look.colour, ls=look.line, lw=1.1, label=look.label)
+        for row in last_snapshot(table).itertuples(index=False):
+            _end(axes, (1.05 + 0.035 * index) * row.frames / _MILLION, row, look)
+            if row.mean < _LOWEST:
+                below.append(f"{look.label} −{-row.mean:.1f} ↓")
+    if below:
+        axes.text(0.16, 0.3, "\n".join(below), transform=axes.transAxes, fontsize=7, color=INK)
 
 
-def _curve(axes: Axes, table: pd.DataFrame, look: Method) -> None:
-    frames = table.frames / _MILLION
-    axes.fill_between(frames, table["mean"] - table["std"], table["mean"] + table["std"],
-                      color=look.colour, alpha=0.15, lw=0)  # fmt: skip
-    axes.plot(frames, table["mean"], color=look.colour, ls=look.line, lw=1.5, label=look.label)
+def _end(axes: Axes, x: float, row: Any, look: Method) -> None:
+    """Draw the last mean to the right of its curve, and its interval, if there is one."""
+    if not np.isnan(row.low):
+        axes.plot((x, x), (row.low, row.high), color=look.colour, lw=1, label="_interval")
+    axes.plot([x], [row.mean], color=look.colour, marker=look.marker, ms=3.2, mew=0, ls="", label="_end")
 
 
-def _interval(axes: Axes, final: pd.DataFrame, look: Method, place: float) -> None:
-    """Draw the last mean and its interval, if there is one, to the right of the curve."""
-    for row in final.dropna(subset=["low", "high"]).itertuples(index=False):
-        error = [[max(row.mean - row.low, 0)], [max(row.high - row.mean, 0)]]
-        axes.errorbar([place * row.frames / _MILLION], [row.mean], error,
-                      color=look.colour, marker=look.marker, ms=3.5, lw=1.2, capsize=0)  # fmt: skip
+def _scale(axes: Axes) -> None:
+    """From the random policy, 0, to the oracle, 1."""
+    for height, policy, line in ((1, "oracle", "--"), (0, "random", ":")):
+        axes.axhline(height, color=INK, ls=line, lw=0.8, label=policy, zorder=1)
+    axes.set(ylim=(_LOWEST, 1.08), yticks=(0, 0.5, 1))
 
 
-def _behaviour(axes: Axes, binned: pd.DataFrame, looks: dict[str, Method]) -> None:
-    for agent, look in looks.items():
+def _range(yardstick: pd.DataFrame, task: str) -> str:
+    """The returns of random policy and oracle."""
+    random, oracle = (round(_level(yardstick, task)[policy]) for policy in ("random", "oracle"))
+    return f"{random} to {oracle}".replace("-", "−")
+
+
+def _behaviour(axes: Axes, binned: pd.DataFrame, looks: Mapping[str, Method]) -> None:
+    for index, (agent, look) in enumerate(looks.items()):
         mine = binned[binned.agent == agent]
         if len(mine):
-            _curve(axes, mine, look)
+            axes.plot(mine.frames / _MILLION, mine["mean"], color=look.colour, ls=look.line, lw=1.1, label=look.label)
+            for row in mine.tail(1).itertuples(index=False):
+                _end(axes, (1.04 + 0.03 * index) * row.frames / _MILLION, row, look)
 
 
-def _reference(axes: Axes, yardstick: pd.DataFrame, task: str) -> None:
-    """Draw the levels of oracle and random policy; write the oracle's as text if it is far above the curves."""
-    levels = yardstick[yardstick.task == task].drop_duplicates("policy").set_index("policy")["mean"]
-    low, high = min(axes.dataLim.y0, levels["random"]), max(axes.dataLim.y1, levels["random"])
-    far = axes.has_data() and levels["oracle"] - low > 2.5 * (high - low)
-    for policy, line in _YARDSTICKS.items():
-        if policy != "oracle" or not far:
-            axes.axhline(levels[policy], color=_INK, ls=line, lw=1, label=policy, zorder=1)
-    if far:
-        axes.annotate(f"oracle {levels['oracle']:.0f} ↑", (0.03, 0.97), xycoords="axes fraction", va="top",
-                      color=_INK, fontsize=8)  # fmt: skip
+def _ends(binned: pd.DataFrame, looks: Mapping[str, Method]) -> list[tuple[float, str, str]]:
+    """Last mean, label and colour of each agent."""
+    last = binned.groupby("agent")["mean"].last()
+    return [(last[agent], look.label, look.colour) for agent, look in looks.items() if agent in last]
+
+
+def _levels(yardstick: pd.DataFrame, task: str) -> list[tuple[float, str, str]]:
+    return [(value, policy, INK) for policy, value in _level(yardstick, task).items() if policy in ("oracle", "random")]
+
+
+def _returns_axis(axes: Axes, yardstick: pd.DataFrame, task: str) -> None:
+    """Draw the levels of oracle and random policy, both inside the axes."""
+    level = _level(yardstick, task)
+    axes.axhline(level["oracle"], color=INK, ls="--", lw=0.8, label="oracle", zorder=1)
+    axes.axhline(level["random"], color=INK, ls=":", lw=0.8, label="random", zorder=1)
+    axes.set_ylim(min(0, level["random"], axes.dataLim.y0), 1.08 * max(level["oracle"], axes.dataLim.y1))
+    axes.locator_params(axis="y", nbins=5)
+
+
+def _name_levels(axes: Axes, yardstick: pd.DataFrame, task: str) -> None:
+    for value, policy, colour in _levels(yardstick, task):
+        axes.annotate(policy, (0, value), xytext=(2, 1), textcoords="offset points", fontsize=7, color=colour)
 
 
 def _time_axis(axes: Axes, frames: pd.Series) -> None:
-    """Start at 0 and put no ticks beyond the last frame, where only intervals are drawn."""
+    """Start at 0 and put no ticks beyond the last frame, where only the ends are drawn."""
     last = float(frames.max()) / _MILLION if len(frames) else 1.0
-    axes.set_xticks([tick for tick in MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(0, last) if tick <= 1.001 * last])
+    axes.set_xticks([tick for tick in MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(0, last) if tick <= 1.001 * last])
     axes.set_xlim(left=0)
-    axes.locator_params(axis="y", nbins=5)
+
+
+# --- rows of dots ---
+
+
+def _changes(
+    panels: Sequence[Axes],
+    summary: pd.DataFrame,
+    yardstick: pd.DataFrame,
+    names: Sequence[str],
+    methods: tuple[Sequence[Key], Sequence[Key]],
+) -> None:
+    """For each candidate set, a row for each hard task, with the scores of two methods."""
+    mine = summary[(summary.measure == "normalised") & (summary.task_set == "room-hard")]
+    tasks = [*_tasks(yardstick, "room-hard"), "all"]
+    places = [*range(len(tasks) - 1), len(tasks) - 0.5]  # the whole set is set off
+    for axes, before, after in zip(panels, *methods, strict=True):
+        for task, place in zip(tasks, places, strict=True):
+            ends = [last_snapshot(rows_of(mine[mine.task == task], key)) for key in (before, after)]
+            _change(axes, place, *ends)
+        for level, line in ((0, ":"), (1, "--")):
+            axes.axvline(level, color=INK, ls=line, lw=0.8, zorder=1)
+        axes.grid(visible=False, axis="y")
+        axes.tick_params(axis="y", length=0)
+        axes.set_title(METHODS[before].label.removeprefix("USFA, "))
+        axes.set(xlim=(-0.12, 1.08), xticks=(0, 0.5, 1))
+    panels[0].set_yticks(places, [*(_row(task, names) for task in tasks[:-1]), "all hard tasks"])
+    panels[0].set_ylim(places[-1] + 0.6, -0.6)
+    panels[len(panels) // 2].set_xlabel(f"{_NORMALISED} after training")
+
+
+def _row(task: str, names: Sequence[str]) -> str:
+    return _title(task, names).splitlines()[0]
+
+
+def _change(axes: Axes, place: float, before: pd.DataFrame, after: pd.DataFrame) -> None:
+    """Draw the score of one method below that of the other, each with its 95 % interval."""
+    for table, colour, shift in ((before, _FEW, 0.15), (after, _MANY, -0.15)):
+        for row in table.itertuples(index=False):
+            axes.plot((row.low, row.high), (place + shift, place + shift), color=colour, lw=1, label="_interval")
+            axes.plot([row.mean], [place + shift], "o", color=colour, ms=4.2, mew=0, label="_end")
+    if len(before) and len(after):
+        ends = [float(table["mean"].iloc[0]) for table in (before, after)]
+        axes.plot(ends, (place + 0.15, place - 0.15), color="#BBBBBB", lw=0.8, zorder=1, label="_change")
+
+
+def _from_to(before: str, after: str) -> list[tuple[str, Method]]:
+    return [(before, Method("", _FEW, line="")), (after, Method("", _MANY, line=""))]
+
+
+def _legend(figure: Figure, entries: Sequence[tuple[str, Method]]) -> None:
+    """One legend for all panels, above them."""
+    handles = [
+        Line2D([], [], color=look.colour, marker=look.marker, ls=look.line, ms=4, mew=0, lw=1.1, label=label)
+        for label, look in entries
+    ]
+    if handles:
+        figure.legend(handles=handles, loc="outside upper center", ncols=min(len(handles), 3))
 
 
 def _places(groups: Sequence[Sequence[Key]]) -> dict[Key, float]:
@@ -261,15 +375,15 @@ def _places(groups: Sequence[Sequence[Key]]) -> dict[Key, float]:
 
 def _dots(axes: Axes, final: pd.DataFrame, places: dict[Key, float], highest: float) -> None:
     """Draw a row for each method, with its number in a column to the right of the highest score of all panels."""
-    axes.axvline(0, color=_INK, ls=":", lw=1)
+    axes.axvline(0, color=INK, ls=":", lw=1)
     if highest > 0.4:
-        axes.axvline(1, color=_INK, ls="--", lw=1)
+        axes.axvline(1, color=INK, ls="--", lw=1)
     highest = max(highest, 1.0 if highest > 0.4 else 0.1)
     axes.tick_params(axis="y", length=0)
     for key, place in places.items():
         look = method(*key)
         for row in rows_of(final, key).itertuples(index=False):
-            axes.plot([row.low, row.high], [place, place], color=look.colour, lw=5, alpha=0.4, solid_capstyle="butt")
-            axes.plot([row.mean], [place], color=look.colour, marker=look.marker, ms=6, mew=0)
-            axes.text(1.24 * highest, place, f"{row.mean:.2f}", ha="right", va="center", fontsize=8, color=_INK)
+            axes.plot([row.low, row.high], [place, place], color=look.colour, lw=4, alpha=0.4, solid_capstyle="butt")
+            axes.plot([row.mean], [place], color=look.colour, marker=look.marker, ms=4.5, mew=0)
+            axes.text(1.24 * highest, place, f"{row.mean:.2f}", ha="right", va="center", fontsize=7.5, color=INK)
     axes.set_xlim(right=1.27 * highest)

@@ -3,19 +3,47 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from usfa.errors import InputError
 from usfa.files import write_atomically
 
-__all__ = ["EXACT", "METHODS", "UVFAS", "Key", "Method", "last_snapshot", "method", "rows_of", "save", "styled"]
+__all__ = [
+    "COLUMN",
+    "EXACT",
+    "FORMATS",
+    "INK",
+    "METHODS",
+    "PAGE",
+    "UVFAS",
+    "Key",
+    "Method",
+    "label_ends",
+    "last_snapshot",
+    "method",
+    "rows_of",
+    "save",
+    "save_all",
+    "spread",
+    "styled",
+]
+
+COLUMN, PAGE = 3.35, 6.75
+"""Inches: width of a column of a two-column paper, and of its page. At these sizes all text has 7 points or more."""
+FORMATS = ("png", "pdf")
+"""Formats in which figures are written unless others are given."""
+INK = "#444444"
+"""Colour of reference lines and of their labels."""
 
 Key = tuple[str, str]
 """A method in tables: agent and candidate set."""
@@ -70,24 +98,102 @@ def last_snapshot(table: pd.DataFrame) -> pd.DataFrame:
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Apply the style to figures that are drawn within this context."""
+    """Apply the style to figures that are drawn or saved within this context."""
     settings: dict[Any, Any] = {
+        "axes.axisbelow": True,
         "axes.grid": True,
+        "axes.linewidth": 0.7,
         "axes.spines.right": False,
         "axes.spines.top": False,
-        "axes.titlesize": 10,
-        "font.size": 9,
+        "axes.titlesize": 8.5,
+        "axes.unicode_minus": True,
+        "font.size": 8,
         "grid.alpha": 0.25,
+        "grid.linewidth": 0.6,
         "legend.edgecolor": "none",
+        "legend.fontsize": 7.5,
         "legend.framealpha": 0.8,
-        "savefig.dpi": 160,
+        "pdf.fonttype": 42,  # text stays text
+        "savefig.dpi": 250,
+        "svg.hashsalt": "usfa",  # otherwise ids in the file are random
+        "xtick.labelsize": 7.5,
+        "ytick.labelsize": 7.5,
     }
     with mpl.rc_context(settings):
         yield
 
 
+# --- labels at the ends of lines ---
+
+
+def label_ends(axes: Axes, ends: Sequence[tuple[float, str, str]], size: float = 7.5) -> None:
+    """Name lines at the right edge of their axes, at the height of their last values, without overlaps.
+
+    Call when the limits of the axes are final.
+
+    Args:
+        axes: linear y axis.
+        ends: last value, text and colour of each line.
+        size: font size in points.
+    """
+    low, high = axes.get_ylim()
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    points = 72 * figure.get_size_inches()[1] * axes.get_position().height
+    heights = [min(max((value - low) / (high - low), 0.0), 1.0) for value, _, _ in ends]
+    for (_, text, colour), height, place in zip(ends, heights, spread(heights, 1.2 * size / points), strict=True):
+        axes.plot((1.005, 1.035), (height, place), color=colour, lw=0.7, transform=axes.transAxes, clip_on=False,
+                  label="_leader")  # fmt: skip
+        axes.text(1.045, place, text, color=colour, fontsize=size, va="center", transform=axes.transAxes)
+
+
+def spread(heights: Sequence[float], gap: float) -> list[float]:
+    """Move heights of 0 or more apart until neighbours differ by `gap`, in the same order, each group around its mean.
+
+    No height becomes negative.
+    """
+    order = sorted(range(len(heights)), key=lambda index: heights[index])
+    groups: list[list[int]] = []
+    centres: list[float] = []
+    for index in order:
+        groups.append([index])
+        centres.append(heights[index])
+        while len(groups) > 1 and centres[-1] - centres[-2] < gap * (len(groups[-1]) + len(groups[-2])) / 2 - 1e-12:
+            last = groups.pop()
+            groups[-1] += last
+            centres.pop()
+            mean = sum(heights[member] for member in groups[-1]) / len(groups[-1])
+            centres[-1] = max(mean, gap * (len(groups[-1]) - 1) / 2)
+    places = [0.0] * len(heights)
+    for group, centre in zip(groups, centres, strict=True):
+        for number, index in enumerate(group):
+            places[index] = centre + gap * (number - (len(group) - 1) / 2)
+    return places
+
+
+# --- files ---
+
+
 def save(figure: Figure, path: Path) -> None:
-    """Write a PNG without a date, so that the same table gives the same bytes."""
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", bbox_inches="tight", metadata={"Software": None})
-    write_atomically(path, picture.getvalue())
+    """Write a figure as PNG (250 dpi), PDF or SVG, by the ending of `path`; the same table gives the same bytes."""
+    form = path.suffix.removeprefix(".")
+    if form not in _METADATA:
+        raise InputError(f"The figure {path} ends in {path.suffix!r}; expected one of {', '.join(_METADATA)}.")
+    content = io.BytesIO()
+    with styled():  # dpi, fonts and ids are settings of the moment of saving
+        figure.savefig(content, format=form, bbox_inches="tight", pad_inches=0.03, metadata=_METADATA[form])
+    write_atomically(path, content.getvalue())
+
+
+def save_all(figures: Mapping[str, Figure], directory: Path, formats: Iterable[str] = FORMATS) -> None:
+    """Write each figure as directory/NAME.FORMAT."""
+    for (name, figure), form in product(figures.items(), formats):
+        save(figure, directory / f"{name}.{form}")
+
+
+_METADATA: dict[str, dict[str, None]] = {
+    "png": {"Software": None},
+    "pdf": {"Creator": None, "Producer": None, "CreationDate": None},
+    "svg": {"Creator": None, "Date": None},
+}
+"""Formats, each with the metadata that would differ between two files of one figure."""

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.patches import Circle, FancyArrowPatch
 
-from usfa.figures.style import EXACT, Key, method, rows_of, styled
+from usfa.figures.style import EXACT, PAGE, Key, label_ends, method, rows_of, styled
 
 __all__ = ["bound_maps", "diagonal", "gap_maps", "overview", "performance_maps"]
 
@@ -31,37 +31,38 @@ def overview(curves: pd.DataFrame, places: int, cost: float) -> Figure:
         cost: ε of the MDP.
     """
     with styled():
-        figure = Figure(figsize=(9.5, 3.6), layout="constrained")
+        figure = Figure(figsize=(PAGE, 2.5), layout="constrained")
         left, right = figure.subplots(1, 2, width_ratios=(1, 1.35))
         _draw_mdp(left, places, cost)
         curves = curves[curves.task_set == "trip-directions"]
         _draw_curves(right, curves)
-        right.set_title("Zero-shot on 51 directions w′: mean gap, 95 % interval over runs")
+        right.set_title("Zero-shot on 51 directions w′, 95 % intervals over runs")
         # Untrained networks start near 0.3; show the range around the line of SF&GPI instead.
-        right.set_ylim(0, 2.5 * float(rows_of(curves, EXACT)["mean"].iloc[0]))
+        right.set_ylim(0, 2 * float(rows_of(curves, EXACT)["mean"].iloc[0]))
+        _name_curves(right, curves)
     return figure
 
 
 def _draw_mdp(axes: Axes, places: int, cost: float) -> None:
-    axes.set(xlim=(-0.6, 4.2), ylim=(-2.3, 2.3), aspect="equal", title="Trip MDP")
+    axes.set(xlim=(-0.5, 4.9), ylim=(-2.3, 2.3), aspect="equal", title="Trip MDP")
     axes.axis("off")
-    states = {"s₁": (0.0, 0.0), "s₂": (1.8, 0.0)}
+    states = {"s₁": (0.0, 0.0), "s₂": (2.5, 0.0)}
     for name, centre in states.items():
         axes.add_patch(Circle(centre, 0.28, fill=False, lw=1.4))
         axes.text(*centre, name, ha="center", va="center")
-    _arrow(axes, (0.28, 0), (1.52, 0), "black")
-    axes.text(0.9, 0.1, "E", ha="center", va="bottom", fontsize=8)
-    axes.text(0.9, -0.1, f"φ=[−{cost:g},\n−{cost:g}]", ha="center", va="top", fontsize=8)
+    _arrow(axes, (0.28, 0), (2.22, 0), "black")
+    axes.text(1.25, 0.1, "E", ha="center", va="bottom", fontsize=7)
+    axes.text(1.25, -0.12, f"φ=[−{cost:g},\n−{cost:g}]", ha="center", va="top", fontsize=7)
     for label, phi, end in (("C", "[1, 0]", (0.0, 1.75)), ("F", "[0, 1]", (0.0, -1.75))):
         _arrow(axes, (0, np.sign(end[1]) * 0.28), (0, end[1] - np.sign(end[1]) * 0.16), "black")
         _place(axes, end, f"{label}  φ={phi}", "#333333")
     for k in range(places + 1):
         angle = np.pi / 2 * (1 - 2 * k / places) * 0.8
-        end = (1.8 + 1.7 * np.cos(angle), 1.9 * np.sin(angle))
+        end = (2.5 + 1.7 * np.cos(angle), 1.9 * np.sin(angle))
         name = {0: "C", places: "F"}.get(k, f"P{k}")
         share = k / places
         colour = (0.84 * (1 - share), 0.37 * (1 - share) + 0.45 * share, 0.7 * share)
-        start = (1.8 + 0.28 * np.cos(angle), 0.28 * np.sin(angle))
+        start = (2.5 + 0.28 * np.cos(angle), 0.28 * np.sin(angle))
         _arrow(axes, start, (end[0] - 0.14 * np.cos(angle), end[1] - 0.14 * np.sin(angle)), colour)
         _place(axes, end, name, colour)
 
@@ -72,22 +73,26 @@ def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], col
 
 
 def _place(axes: Axes, centre: tuple[float, float], label: str, colour: Any) -> None:
-    axes.plot(*centre, marker="s", ms=6, color=colour)
-    axes.annotate(label, centre, xytext=(7, 0), textcoords="offset points", va="center", fontsize=8)
+    axes.plot(*centre, marker="s", ms=5, color=colour)
+    axes.annotate(label, centre, xytext=(7, 0), textcoords="offset points", va="center", fontsize=7)
 
 
-def _draw_curves(axes: Axes, curves: pd.DataFrame, legend: bool = True) -> None:
+def _draw_curves(axes: Axes, curves: pd.DataFrame) -> None:
     for key in CURVES:
         look, mine = method(*key), rows_of(curves, key).sort_values("snapshot")
         if key == EXACT:
             axes.axhline(mine["mean"].iloc[0], color=look.colour, ls="--", lw=1.4, label=look.label)
             continue
         axes.fill_between(mine.snapshot, mine.low, mine.high, color=look.colour, alpha=0.2, lw=0)
-        axes.plot(mine.snapshot, mine["mean"], color=look.colour, lw=1.6, label=look.label)
-    axes.set(xlabel="training episodes", ylabel="optimality gap", xlim=(0, curves.snapshot.max()))
+        axes.plot(mine.snapshot, mine["mean"], color=look.colour, lw=1.4, label=look.label)
+    axes.set(xlabel="training episodes", ylabel="mean optimality gap", xlim=(0, curves.snapshot.max()))
     axes.set_ylim(bottom=0)
-    if legend:
-        axes.legend(loc="upper right")
+
+
+def _name_curves(axes: Axes, curves: pd.DataFrame) -> None:
+    """Write methods and last gaps at the ends of their curves."""
+    last = {key: float(rows_of(curves, key).sort_values("snapshot")["mean"].iloc[-1]) for key in CURVES}
+    label_ends(axes, [(gap, f"{method(*key).label}  {gap:.4f}", method(*key).colour) for key, gap in last.items()])
 
 
 def performance_maps(maps: pd.DataFrame) -> Figure:
@@ -97,7 +102,7 @@ def performance_maps(maps: pd.DataFrame) -> Figure:
         maps: long form with agent, candidates, w1, w2, score, optimal.
     """
     with styled():
-        figure = Figure(figsize=(12.5, 2.9), layout="constrained")
+        figure = Figure(figsize=(PAGE, 1.75), layout="constrained")
         axes = figure.subplots(1, 1 + len(MAPS), sharey=True)
         top = float(maps.optimal.max())
         image = _heat(axes[0], rows_of(maps, MAPS[0]), "optimal", top, "viridis", "optimal")
@@ -112,7 +117,7 @@ def gap_maps(maps: pd.DataFrame) -> Figure:
     """Optimality gap over the task space [0,1]², the same sample run (Appendix B)."""
     maps = maps.assign(gap=maps.optimal - maps.score)
     with styled():
-        figure = Figure(figsize=(10.5, 2.9), layout="constrained")
+        figure = Figure(figsize=(PAGE, 2.1), layout="constrained")
         axes = figure.subplots(1, len(MAPS), sharey=True)
         top = float(maps.gap.max())
         for ax, key in zip(axes, MAPS, strict=True):
@@ -131,7 +136,9 @@ def _heat(
     extent = (grid.columns.min(), grid.columns.max(), grid.index.min(), grid.index.max())
     image = axes.imshow(grid.to_numpy(), origin="lower", extent=extent, cmap=colours, norm=PowerNorm(gamma, 0, high))
     axes.grid(visible=False)
-    axes.set(title=title, xlabel="w′₁ (coffee)", xticks=(0, 0.5, 1), yticks=(0, 0.5, 1))
+    axes.set_title(title, fontsize=7.5)
+    axes.set(xlabel="w′₁ (coffee)", xticks=(0, 0.5, 1), yticks=(0, 0.5, 1))
+    axes.set_xticks((0, 0.5, 1), ("0", "0.5", "1"))
     return image
 
 
@@ -143,19 +150,21 @@ def diagonal(curves: pd.DataFrame, final: pd.DataFrame) -> Figure:
         final: gap of each agent, candidate set and seed at each w1 of the diagonal after training.
     """
     with styled():
-        figure = Figure(figsize=(9.5, 3.2), layout="constrained")
+        figure = Figure(figsize=(PAGE, 2.3), layout="constrained")
         left, right = figure.subplots(1, 2)
-        _draw_curves(left, curves[curves.task_set == "trip-diagonal"], legend=False)
-        left.set_title("Gap on the diagonal over training, 95 % interval")
+        _draw_curves(left, curves[curves.task_set == "trip-diagonal"])
+        left.set_title("Diagonal w′₁ = w′₂, 95 % intervals")
         for key in CURVES:
             look, gaps = method(*key), rows_of(final, key).pivot(index="seed", columns="w1", values="gap")
-            right.plot(gaps.columns, gaps.mean(), color=look.colour, label=look.label, lw=1.6)
+            right.plot(gaps.columns, gaps.mean(), color=look.colour, label=look.label, lw=1.4)
             if len(gaps) > 1:
                 spread = gaps.std(ddof=1)
                 right.fill_between(gaps.columns, (gaps.mean() - spread).clip(lower=0), gaps.mean() + spread,
                                    color=look.colour, alpha=0.2, lw=0)  # fmt: skip
-        right.legend(loc="upper left")
-        right.set(title="After training, along the diagonal, ±1 std", xlabel="w′₁ = w′₂", ylabel="optimality gap")
+        right.set(title="After training, ±1 std", xlabel="w′₁ = w′₂", xlim=(0, 1))
+        right.set_ylim(bottom=0)
+        last = {key: rows_of(final[final.w1 == final.w1.max()], key).gap.mean() for key in CURVES}
+        label_ends(right, [(gap, method(*key).label, method(*key).colour) for key, gap in last.items()])
     return figure
 
 
@@ -173,7 +182,7 @@ def bound_maps(bounds: pd.DataFrame, candidate_sets: Sequence[str]) -> Figure:
         "gap": "true gap\n‖Q* − Q$^π$‖$_∞$",
     }
     with styled():
-        figure = Figure(figsize=(10.5, 2.5 * len(candidate_sets)), layout="constrained")
+        figure = Figure(figsize=(PAGE, 1.65 * len(candidate_sets) + 0.3), layout="constrained")
         rows = figure.subplots(len(candidate_sets), len(columns), sharex=True, sharey=True, squeeze=False)
         top, gap_top = float(bounds.total.max()), float(bounds.gap.max())
         for row, candidates in zip(rows, candidate_sets, strict=True):

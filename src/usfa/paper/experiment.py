@@ -21,7 +21,7 @@ from rich.console import Console
 from usfa.agents.agent_files import part_texts
 from usfa.errors import InputError, Interrupted
 from usfa.evaluation import csv_bytes
-from usfa.figures import save
+from usfa.figures import FORMATS, save_all
 from usfa.progress import interruptible, progress_bar
 from usfa.records import to_json
 from usfa.registry import import_modules
@@ -43,12 +43,11 @@ def train_in_turn(path: Path, configs: Mapping[str, TrainConfig], console: Conso
 def write_results(
     run: RunDirectory, tables: Mapping[str, pd.DataFrame], figures: Mapping[str, Figure], report: str
 ) -> None:
-    """Write NAME.csv for each table, figures/NAME.png for each figure, and report.md."""
+    """Write NAME.csv for each table, figures/NAME.png and NAME.pdf for each figure, and report.md."""
     for name, table in tables.items():
         run.write(f"{name}.csv", csv_bytes(table))
-    for name, figure in figures.items():
-        run.claim(f"figures/{name}.png")
-        save(figure, run.figures / f"{name}.png")
+    run.claim(*(f"figures/{name}.{form}" for name in figures for form in FORMATS))
+    save_all(figures, run.figures)
     run.write("report.md", report.encode())  # last: it marks the experiment as finished
 
 

@@ -20,6 +20,7 @@ from rich.console import Console
 
 from usfa.agents import AGENT_FILES, load_agent
 from usfa.decisions import PAPER_RULE
+from usfa.environments.room import OBJECTS
 from usfa.environments.room.yardstick import read_yardstick
 from usfa.errors import InputError, unknown_name
 from usfa.evaluation import read_scores, write_table
@@ -144,7 +145,8 @@ def _report(
         summary = summary_of(scores, yardstick)
         by_paper = summary[summary.rule == PAPER_RULE]
         curves = scores.snapshot.nunique() > 1
-        figures = all_figures(training, by_paper, yardstick) if curves else {"overview": overview(by_paper)}
+        names = [kind.name for kind in OBJECTS]
+        figures = all_figures(training, by_paper, yardstick, names) if curves else {"overview": overview(by_paper)}
         tables = {"scores": scores, "summary": summary} | ({"training": training} if curves else {})
         report = room_report(scores, training, summary, yardstick, settings_of(configs))
         write_results(run, tables, figures, report)

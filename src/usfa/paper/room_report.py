@@ -228,7 +228,8 @@ def _curves(training: pd.DataFrame) -> str:
 
 ## Zero-shot generalisation
 
-Bands are ±1 std over runs; the bars on the right of each panel are the 95 % intervals of the last snapshot.
+Normalised scores, mean over runs; the bars on the right of each panel are the 95 % intervals of the last snapshot, and
+the numbers in brackets the returns of the random policy (0) and of the oracle (1).
 
 ![Easy test tasks](figures/zero_shot_easy.png)
 ![Hard test tasks](figures/zero_shot_hard.png)

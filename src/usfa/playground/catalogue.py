@@ -10,7 +10,7 @@ from usfa.agents import TrainedAgent
 from usfa.environments import TabularEnv, check_trusted, make
 from usfa.errors import InputError, unknown_name
 from usfa.evaluation import exact_mdp
-from usfa.playground.heatmaps import quantities
+from usfa.playground.heatmaps import is_exact, quantities
 from usfa.playground.player import Player, candidate_choices, has_psi, rule_choices
 from usfa.playground.protocol import AgentInfo, PlayerInfo, SessionInfo, Setup
 from usfa.playground.room_view import DoomView, RoomView
@@ -105,6 +105,8 @@ class Catalogue:
             rule_choices=rule_choices(player.agent),
             has_psi=has_psi(player.agent),
             quantities=quantities(player.agent, player.view),
+            training_tasks=player.agent.training_tasks.tolist(),
+            exact=is_exact(player.agent, player.view),
         )
 
 

@@ -20,11 +20,11 @@ from usfa.functional import TabularMDP, optimal_return
 from usfa.playground.protocol import Candidates, Heatmap
 from usfa.playground.views import EnvironmentView
 
-__all__ = ["HeatmapRequest", "PartialHeatmap", "heatmap", "quantities"]
+__all__ = ["HeatmapRequest", "PartialHeatmap", "heatmap", "is_exact", "quantities"]
 
-_EPISODES = 2  # per task, from the same seeds
 _MAX_STEPS = 1000  # per episode
 _BATCH_SIZES = {"room": 1024, "room-doom": 2}  # environments at once; others 32
+_FROM_EPISODES = ("score", "normalised")
 _BOUND_COLUMNS = {"distance-term": "distance", "approximation-term": "approximation", "bound": "total"}
 
 
@@ -43,6 +43,7 @@ class HeatmapRequest:
     candidates: Candidates
     rule: str
     resolution: int
+    episodes: int  # per cell, from the same seeds; 0 if the values are exact
     seed: int
 
     @property
@@ -59,8 +60,19 @@ class HeatmapRequest:
 
     def message(self, partial: PartialHeatmap, message: str = "") -> Heatmap:
         ticks, values = self.ticks.round(4).tolist(), partial.values.round(4).tolist()  # NaN becomes null in JSON
-        w, progress = list(self.w), partial.progress
-        return Heatmap(self.x, self.y, self.quantity, self.player, self.rule, ticks, w, values, progress, message)
+        return Heatmap(
+            self.x,
+            self.y,
+            self.quantity,
+            self.player,
+            self.rule,
+            ticks,
+            list(self.w),
+            values,
+            partial.progress,
+            self.episodes if self.quantity in _FROM_EPISODES else 0,
+            message,
+        )
 
     def empty(self, message: str) -> Heatmap:
         return self.message(PartialHeatmap(np.full((self.resolution, self.resolution), np.nan), 0.0), message)
@@ -75,8 +87,8 @@ class PartialHeatmap(NamedTuple):
 
 def quantities(agent: TrainedAgent, view: EnvironmentView) -> dict[str, str]:
     """Quantities that can be mapped for an agent, with their labels."""
-    labels = {"score": "Score: return of an episode"}
-    exact = view.kind == "mdp" and not agent.actor.remembers
+    labels = {"score": "Score: return of an episode", "normalised": "Normalised score: return / ‖w‖"}
+    exact = is_exact(agent, view)
     if exact:
         labels |= {"gap": "Gap to the optimum"}
     if agent.actor.learns_psi:
@@ -90,12 +102,21 @@ def quantities(agent: TrainedAgent, view: EnvironmentView) -> dict[str, str]:
     return labels
 
 
+def is_exact(agent: TrainedAgent, view: EnvironmentView) -> bool:
+    """Whether scores are computed from the MDP instead of episodes."""
+    return view.kind == "mdp" and not agent.actor.remembers
+
+
 def heatmap(request: HeatmapRequest, agent: TrainedAgent) -> Iterator[PartialHeatmap]:
     """Yield the map as it grows; the last one has progress 1."""
     environments = environments_of(agent, request.trust, request.environment)
     w = request.tasks
     candidates = agent.candidates(w, request.candidates, np.random.default_rng(0))
-    for values, progress in _values(request, agent, environments, w, candidates):
+    # Returns grow with the length of w; at w = 0 there is nothing to divide by.
+    length = np.linalg.norm(w, axis=1) if request.quantity == "normalised" else np.ones(len(w))
+    scale = np.where(length > 0, length, np.nan)
+    for computed, progress in _values(request, agent, environments, w, candidates):
+        values = computed / scale
         yield PartialHeatmap(values.reshape(request.resolution, request.resolution), progress)
 
 
@@ -129,7 +150,7 @@ def _exact(
     if request.quantity in _BOUND_COLUMNS:
         return bound_table(agent, mdp, w, candidates.z)[_BOUND_COLUMNS[request.quantity]].to_numpy()
     scores = exact_scores(agent.actor, agent.network, mdp, w, candidates, parse_rule(request.rule))
-    return scores if request.quantity == "score" else optimal_return(mdp, torch.from_numpy(w)).numpy() - scores
+    return scores if request.quantity in _FROM_EPISODES else optimal_return(mdp, torch.from_numpy(w)).numpy() - scores
 
 
 def _scores(
@@ -140,9 +161,10 @@ def _scores(
     candidates: CandidateSet[NDArray[np.float64]],
 ) -> Iterator[tuple[NDArray[np.float64], float]]:
     """Mean return on every task as it grows; all tasks use the same layouts."""
-    seeds = np.arange(_EPISODES) + request.seed
+    episodes = max(1, request.episodes)
+    seeds = np.arange(episodes) + request.seed
     environment = agent.file.environment if request.environment is None else request.environment
-    at_once = max(1, _BATCH_SIZES.get(environment, 32) // _EPISODES)
+    at_once = max(1, _BATCH_SIZES.get(environment, 32) // episodes)
     values, rule = np.full(len(w), np.nan), parse_rule(request.rule)
     for first in range(0, len(w), at_once):
         here = slice(first, min(first + at_once, len(w)))
@@ -150,8 +172,8 @@ def _scores(
         batch = environments.batch(np.repeat(seeds, count).tolist(), gamma=1.0)
         with closing(batch):
             sets = CandidateSet(*(array[here] for array in candidates))
-            for returns, progress in _returns(agent, repeated(batch, w[here], sets, _EPISODES), rule):
-                values[here] = returns.reshape(_EPISODES, count).mean(axis=0)
+            for returns, progress in _returns(agent, repeated(batch, w[here], sets, episodes), rule):
+                values[here] = returns.reshape(episodes, count).mean(axis=0)
                 yield values, (here.start + progress * count) / len(w)
 
 

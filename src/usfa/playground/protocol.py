@@ -148,6 +148,7 @@ class ShowHeatmap(_Message, frozen=True, tag="heatmap"):
     quantity: Annotated[str, Meta(max_length=20)]
     resolution: Annotated[int, Meta(ge=3, le=25)] = 9
     player: PlayerIndex = 0
+    episodes: Annotated[int, Meta(ge=1, le=20)] = 2  # per cell
 
 
 class StopHeatmap(_Message, frozen=True, tag="stop-heatmap"):
@@ -226,6 +227,8 @@ class PlayerInfo(msgspec.Struct, frozen=True):
     rule_choices: list[str]  # rules that differ for the agent; may be empty
     has_psi: bool
     quantities: dict[str, str]  # heat maps that can be computed, with their labels
+    training_tasks: list[list[float]]  # M
+    exact: bool  # whether heat maps are computed without episodes
 
 
 class Hello(_Message, frozen=True, tag="hello"):
@@ -291,6 +294,7 @@ class Heatmap(_Message, frozen=True, tag="heatmap"):
     task: list[float]  # supplies the entries other than x and y
     values: list[list[float | None]]  # rows along y, from the lowest
     progress: float  # 1 when complete
+    episodes: int  # per cell; 0 if the values are exact
     message: str = ""
 
 

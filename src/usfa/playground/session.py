@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from usfa.errors import InputError
 from usfa.playground.catalogue import Catalogue
 from usfa.playground.heatmap_worker import HeatmapWorker
-from usfa.playground.heatmaps import HeatmapRequest, quantities
+from usfa.playground.heatmaps import HeatmapRequest, is_exact, quantities
 from usfa.playground.outbox import Frame, Outbox, Pixels, pack
 from usfa.playground.player import Player
 from usfa.playground.protocol import (
@@ -165,6 +165,7 @@ class Session:
             candidates=player.candidates,
             rule=player.rule_name,
             resolution=asked.resolution,
+            episodes=0 if is_exact(player.agent, player.view) else asked.episodes,
             seed=self.seed,
         )
 

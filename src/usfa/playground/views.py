@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from usfa.environments import Environment, ObservationSpec, TabularEnv, Trip, action_count, feature_count
+from usfa.environments import Environment, ObservationSpec, TabularEnv, Trip, action_count, feature_names
 from usfa.environments.batch import failing_in
 from usfa.environments.room import RoomRules
 from usfa.errors import InputError
@@ -86,7 +86,7 @@ class MdpView(EnvironmentView):
 
     def __init__(self, env: TabularEnv) -> None:
         self._env = env
-        self.features = feature_infos(env.mdp.features, ("coffee", "food") if isinstance(env, Trip) else None)
+        self.features = feature_infos(feature_names(env))
         self.presets = _trip_presets() if isinstance(env, Trip) else []
         self.actions = list(env.action_names)
         self._spec = ObservationSpec.of(env.observation_space)
@@ -139,7 +139,7 @@ class RenderedView(EnvironmentView):
     def __init__(self, env: Environment) -> None:
         self._env = env
         inner: Any = env.unwrapped
-        self.features = feature_infos(feature_count(env))
+        self.features = feature_infos(feature_names(env))
         self.actions = list(getattr(inner, "action_names", [f"action {index}" for index in range(action_count(env))]))
         self.presets = []
         self.rate = float(np.clip(env.metadata.get("render_fps") or 10, 2, 15))
@@ -175,10 +175,9 @@ class RenderedView(EnvironmentView):
         self._env.close()
 
 
-def feature_infos(count: int, names: Sequence[str] | None = None) -> list[FeatureInfo]:
-    """Features without pictures, called φ1, φ2, … if there are no names."""
-    called = [f"φ{index + 1}" for index in range(count)] if names is None else names
-    return [FeatureInfo(name, _PALETTE[index % len(_PALETTE)]) for index, name in enumerate(called)]
+def feature_infos(names: Sequence[str]) -> list[FeatureInfo]:
+    """Features without pictures."""
+    return [FeatureInfo(name, _PALETTE[index % len(_PALETTE)]) for index, name in enumerate(names)]
 
 
 def preset_group(name: str, tasks: NDArray[np.float64]) -> PresetGroup:

@@ -19,7 +19,7 @@ from rich.console import Console
 
 from usfa.agents import Policy, TrainedAgent
 from usfa.decisions import rule_name
-from usfa.environments import Environment, feature_count, make
+from usfa.environments import Environment, feature_count, feature_names, make
 from usfa.environments.batch import failing_in
 from usfa.environments.room import OBJECTS, RoomRules
 from usfa.environments.room.rules import split_arguments, wall_cells
@@ -255,7 +255,7 @@ class _EnvironmentScene:
 
     def __init__(self, env: gym.Env[Any, Any], request: Watch, w: NDArray[np.float64], policy: Policy | None) -> None:
         self._env = env
-        self.names = tuple(getattr(env.unwrapped, "object_names", [f"φ{index + 1}" for index in range(len(w))]))
+        self.names = feature_names(env)
         self._rng = np.random.default_rng(request.seed)
         self.policy = policy
         with failing_in("reset", env):

@@ -66,7 +66,7 @@ def test_spaces(room):
     assert room.observation_space == gym.spaces.Box(0, 255, (84, 84, 3), np.uint8)
     assert room.action_space == gym.spaces.Discrete(8)
     assert room.action_names == tuple(action.name for action in ACTIONS)
-    assert room.object_names == ("tv", "ball", "hat", "balloon")
+    assert room.feature_names == ("tv", "ball", "hat", "balloon")
     assert room.reward_space.shape == (4,)
     assert (feature_count(room), action_count(room)) == (4, 8)
     image, _ = room.reset(seed=0)
@@ -345,7 +345,7 @@ def test_the_embedded_room_has_the_same_camera_and_spaces(room):
     assert env.FIELD_OF_VIEW == drawing.FIELD_OF_VIEW
     assert (scenario.EYE, scenario.CEILING) == (drawing.EYE, drawing.CEILING)
     embedded = importlib.import_module("usfa.environments.room.env").Room()
-    for name in ("observation_space", "action_space", "reward_space", "action_names", "object_names", "rules"):
+    for name in ("observation_space", "action_space", "reward_space", "action_names", "feature_names", "rules"):
         assert getattr(room, name) == getattr(embedded, name)
 
 

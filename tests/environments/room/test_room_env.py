@@ -33,7 +33,7 @@ def test_conventions_of_mo_gymnasium():
     env = make("room", types=3)
     assert feature_count(env) == 3
     assert action_count(env) == 8
-    assert env.object_names == ("tv", "ball", "hat")
+    assert env.feature_names == ("tv", "ball", "hat")
     observation, info = env.reset(seed=1)
     assert observation.shape == (84, 84, 3)
     assert observation.dtype == np.uint8

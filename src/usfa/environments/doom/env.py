@@ -224,7 +224,7 @@ class DoomRoom(gym.Env[Image, np.int64]):
         self._positions = positions
         self.action_names = tuple(action.name for action in ACTIONS)
         self.step_limit = self.rules.decisions
-        self.object_names = tuple(kind.name for kind in OBJECTS[: self.rules.types])
+        self.feature_names = tuple(kind.name for kind in OBJECTS[: self.rules.types])
         self.action_space = gym.spaces.Discrete(len(ACTIONS))
         self.observation_space = gym.spaces.Box(0, 255, (height, width, 3), np.uint8)
         self.reward_space = gym.spaces.Box(0, self.rules.most_per_step, (self.rules.types,), np.float32)

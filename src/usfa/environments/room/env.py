@@ -172,7 +172,7 @@ class Room(gym.Env[Image, np.int64]):
 
     ## Reward
     φ of shape [D], as in MO-Gymnasium (`reward_space`): numbers of objects collected on this transition of each type
-    in `object_names`.
+    in `feature_names`.
 
     ## Episode
     Ends by truncation after `decisions` steps (one minute), never by termination.
@@ -205,7 +205,7 @@ class Room(gym.Env[Image, np.int64]):
         self._ready = False
         self.action_names = self._batch.action_names
         self.step_limit = self.rules.decisions
-        self.object_names = tuple(kind.name for kind in OBJECTS[: self.rules.types])
+        self.feature_names = tuple(kind.name for kind in OBJECTS[: self.rules.types])
         self.observation_space = gym.spaces.Box(0, 255, self._batch.observation.shape[1:], np.uint8)
         self.action_space = gym.spaces.Discrete(self._batch.actions)
         most = float(self.rules.most_per_step)

@@ -6,10 +6,11 @@ const MOST_ROWS = 12;
 const SHRINK = 0.95; // per update
 
 export class Bars {
-  // fromZero: bars begin at 0, to the left and to the right; otherwise they reach from the lowest value to the highest.
-  constructor(holder, { fromZero = false } = {}) {
+  // Rows begin at 0, to the left and to the right, so that small differences look small; columns reach from the lowest
+  // value to the highest. differences: write that of each row to the best.
+  constructor(holder, { differences = false } = {}) {
     this.holder = holder;
-    this.fromZero = fromZero;
+    this.differences = differences;
     this.rows = [];
   }
 
@@ -28,18 +29,20 @@ export class Bars {
     const fill = element("i"), number = element("span", { className: "number" });
     const row = element("div", { className: "bar", title },
       element("span", { className: "label", textContent: label }), element("span", { className: "track" }, fill), number);
+    const difference = this.differences ? element("span", { className: "difference", title: "difference to the best" }) : null;
+    if (difference) row.append(difference);
     if (remove) {
       const button = element("button", { type: "button", textContent: "×", onclick: remove });
       button.setAttribute("aria-label", `Remove z = ${label}`);
       row.append(button);
     }
-    return { row, fill, number };
+    return { row, fill, number, difference };
   }
 
-  // From the lowest to the highest value; a scale with a zero grows at once and shrinks slowly, so that lengths stay comparable.
+  // From 0, or the lowest value below it, to the highest; it grows at once and shrinks slowly, so that lengths stay comparable.
   #range(values) {
     const now = [Math.min(...values), Math.max(...values)];
-    if (!this.fromZero) return [now[0], Math.max(now[1], now[0] + 1e-6)];
+    if (this.rows[0].column) return [now[0], Math.max(now[1], now[0] + 1e-6)];
     const [low, high] = this.range ?? [0, 1e-3];
     this.range = [Math.min(0, now[0], low * SHRINK), Math.max(1e-3, now[1], high * SHRINK)];
     return this.range;
@@ -54,16 +57,17 @@ export class Bars {
   show(values, chosen) {
     const present = values.filter((value) => value !== null);
     if (!present.length || values.length !== this.rows.length) return;
-    const [low, high] = this.#range(present);
-    this.rows.forEach(({ row, fill, number, column }, index) => {
+    const [low, high] = this.#range(present), best = Math.max(...present);
+    this.holder.style.setProperty("--zero", `${(100 * -low) / (high - low)}%`);
+    this.rows.forEach(({ row, fill, number, difference, column }, index) => {
       const value = values[index];
       row.classList.toggle("chosen", index === chosen);
       row.classList.toggle("illegal", value === null);
-      const share = value === null ? 0 : this.fromZero ? value / (high - low) : 0.06 + (0.94 * (value - low)) / (high - low);
+      const share = value === null ? 0 : column ? 0.06 + (0.94 * (value - low)) / (high - low) : value / (high - low);
       if (column) fill.style.transform = `scaleY(${share})`;
-      else if (this.fromZero) fill.style.transform = `translateX(${(100 * -low) / (high - low)}%) scaleX(${share})`;
-      else fill.style.transform = `scaleX(${share})`;
+      else fill.style.transform = `translateX(${(100 * -low) / (high - low)}%) scaleX(${share})`;
       if (number) number.textContent = value === null ? "—" : plain(value);
+      if (difference) difference.textContent = value === null ? "" : value === best ? "best" : plain(value - best);
     });
   }
 }

@@ -1,7 +1,7 @@
 // Return over the episode: every player, and the oracle in the same layout. In an MDP, whose episodes are short, the
 // return of each episode and the optimum.
 
-import { colour, element, find, plain, sharpened } from "./dom.js";
+import { colour, element, find, font, plain, sharpened } from "./dom.js";
 
 const KEPT = 60; // short episodes
 
@@ -84,7 +84,7 @@ export class Chart {
   }
 
   #axes(pen, { y, low, high, left, width, height, last }) {
-    pen.font = "11px system-ui, sans-serif";
+    pen.font = font(11);
     pen.textBaseline = "middle";
     pen.textAlign = "right";
     pen.strokeStyle = colour("line");

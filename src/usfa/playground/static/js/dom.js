@@ -33,6 +33,9 @@ export function sharpened(canvas) {
   return [pen, width, height];
 }
 
+// A font for canvases, of so many pixels at the normal size of type.
+export const font = (size) => `${(size * parseFloat(getComputedStyle(document.documentElement).fontSize)) / 14}px system-ui, sans-serif`;
+
 const probe = element("span", { hidden: true });
 const known = new Map();
 

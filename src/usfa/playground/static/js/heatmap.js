@@ -1,11 +1,11 @@
 // A map over two features of task space, computed by the server; a click sets the task.
 
-import { clamp, colour, find, options, plain, sharpened } from "./dom.js";
+import { clamp, colour, find, font, options, plain, sharpened } from "./dom.js";
 import { nameOfRule } from "./rules.js";
 
 // Viridis, in steps.
 const SCALE = ["#440154", "#482878", "#3e4a89", "#31688e", "#26838f", "#1f9d8a", "#6cce5a", "#b6de2b", "#fee825"];
-const RULED = ["score", "gap"]; // quantities that depend on the rule; bounds are those of Eq. 3
+const RULED = ["score", "normalised", "gap"]; // quantities that depend on the rule; bounds are those of Eq. 3
 const LEFT = 58, BOTTOM = 46, TOP = 12, LEGEND = 84;
 
 export class HeatmapPanel {
@@ -46,7 +46,8 @@ export class HeatmapPanel {
   }
 
   #quantities() {
-    const { quantities } = this.session.players[Number(find("heatmap-player").value)];
+    const { quantities, exact } = this.session.players[Number(find("heatmap-player").value)];
+    find("heatmap-episodes").parentElement.hidden = exact;
     options(find("heatmap-quantity"), Object.entries(quantities), Object.keys(quantities)[0]);
   }
 
@@ -58,7 +59,7 @@ export class HeatmapPanel {
     }
     this.send({
       type: "heatmap", x, y, quantity: find("heatmap-quantity").value, player: Number(find("heatmap-player").value),
-      resolution: Number(find("heatmap-resolution").value),
+      resolution: Number(find("heatmap-resolution").value), episodes: Number(find("heatmap-episodes").value),
     });
   }
 
@@ -90,7 +91,10 @@ export class HeatmapPanel {
     const others = fixed.length ? ` Fixed: ${fixed.join(", ")}.` : "";
     const ruled = RULED.includes(map.quantity) && this.session.players[map.player].rule_choices.length > 1;
     const rule = ruled ? ` Rule: ${nameOfRule(map.rule)}.` : "";
-    return `${done ? "Done." : `${Math.round(100 * map.progress)} %, values so far.`}${rule}${others} A click sets the task.`;
+    const count = map.episodes ? ` n = ${map.episodes} episode${map.episodes > 1 ? "s" : ""} per cell.`
+      : RULED.includes(map.quantity) ? " Exact values." : "";
+    const known = this.#trained().length ? " ◆ marks the tasks of M in this plane." : "";
+    return `${done ? "Done." : `${Math.round(100 * map.progress)} %, values so far.`}${rule}${count}${others}${known} A click sets the task.`;
   }
 
   setTask(w) {
@@ -109,7 +113,7 @@ export class HeatmapPanel {
     if (!this.canvas.offsetParent) return;
     const [pen, width, height] = sharpened(this.canvas);
     pen.clearRect(0, 0, width, height);
-    pen.font = "12px system-ui, sans-serif";
+    pen.font = font(12);
     const plane = this.#plane();
     pen.fillStyle = colour("sunken");
     pen.fillRect(plane.left, plane.top, plane.width, plane.height);
@@ -165,6 +169,7 @@ export class HeatmapPanel {
   // The current task as a ring, the selected cell as a frame.
   #marks(pen, plane) {
     const { x, y, ticks } = this.map;
+    for (const w of this.#trained()) this.#diamond(pen, this.#at(plane, w[x], w[y]));
     if (this.task) {
       const [px, py] = this.#at(plane, clamp(this.task[x]), clamp(this.task[y]));
       for (const [style, line] of [["#000", 5], ["#fff", 2.5]]) {
@@ -181,6 +186,24 @@ export class HeatmapPanel {
       pen.lineWidth = 2;
       pen.strokeRect(plane.left + this.cursor[0] * cell[0] + 1, plane.top + (ticks.length - 1 - this.cursor[1]) * cell[1] + 1, cell[0] - 2, cell[1] - 2);
     }
+  }
+
+  // Training tasks of the map's player that lie in its plane.
+  #trained() {
+    const { x, y, task, player } = this.map;
+    return this.session.players[player].training_tasks.filter((w) =>
+      w.every((value, index) => (index === x || index === y ? Math.abs(value) <= 1 : Math.abs(value - task[index]) < 1e-6)));
+  }
+
+  #diamond(pen, [x, y]) {
+    pen.beginPath();
+    for (const [dx, dy] of [[0, -7], [7, 0], [0, 7], [-7, 0]]) pen.lineTo(x + dx, y + dy);
+    pen.closePath();
+    pen.fillStyle = "#fff";
+    pen.strokeStyle = "#000";
+    pen.lineWidth = 2;
+    pen.fill();
+    pen.stroke();
   }
 
   // Tasks at the ends of the axes are at the centres of the outer cells.

@@ -9,7 +9,7 @@ import { RatingsPanel } from "./ratings.js";
 import { COMPARED, nameOfRule } from "./rules.js";
 import { startShortcuts } from "./shortcuts.js";
 import { asPython, TaskPanel } from "./task.js";
-import { startTheme } from "./theme.js";
+import { startTheme, startType } from "./theme.js";
 import { PerformanceMonitor, Transport } from "./transport.js";
 
 // The setup message, sent again after a lost connection.
@@ -264,11 +264,13 @@ function showState(state, text) {
 // A hidden page is paused.
 document.addEventListener("visibilitychange", () => send({ type: "pause", paused: document.hidden || settings.paused }));
 
-startTheme(() => {
+function redraw() {
   views.forEach(({ map }) => map?.draw());
   chart.draw();
   heatmap.draw();
-});
+}
+startTheme(redraw);
+startType(() => (redraw(), fitPicture()));
 startShortcuts({
   " ": () => find("pause").click(),
   ".": () => find("step").click(),
@@ -276,6 +278,7 @@ startShortcuts({
   g: () => ratings.rate(1),
   b: () => ratings.rate(-1),
   h: () => showPanel(document.body.dataset.view === "values" ? "heatmap" : "values"),
+  t: () => find("type").click(),
   "?": () => find("help").click(),
 });
 find("help").onclick = () => find("help-dialog").showModal();

@@ -47,10 +47,10 @@ export class PlayerView {
     this.part(".action").hidden = isMdp; // the graph shows it
     this.graph = isMdp ? new MdpGraph(this.part(".mdp"), session.plan, session.actions) : null;
     this.map = session.kind === "room" ? new RoomMap(this.part(".map"), session.plan, session.features, mine) : null;
-    this.q = new Bars(this.part(".q"));
+    this.q = new Bars(this.part(".q"), { differences: true });
     this.q.build(session.actions);
     this.values = new Bars(this.part(".values"));
-    this.psi = new Bars(this.part(".psi"), { fromZero: true });
+    this.psi = new Bars(this.part(".psi"));
     this.psi.build(session.features.map(({ name }) => name));
     this.part(".features").hidden = !info.has_psi;
     this.part(".policies").hidden = !info.has_psi;

@@ -13,6 +13,7 @@ export class TaskPanel {
   }
 
   build(features, presets, w) {
+    this.features = features;
     this.inputs = [];
     find("sliders").replaceChildren(...features.map((feature, index) => this.#slider(feature, index)));
     find("presets").replaceChildren(...presets.map((group) => this.#presets(group)));
@@ -43,12 +44,24 @@ export class TaskPanel {
 
   #presets({ name, tasks }) {
     const buttons = tasks.map(([text, w]) => {
-      const button = element("button", { type: "button", textContent: text.replaceAll("-", "−") });
-      button.setAttribute("aria-label", `Task ${w.join(", ")}`);
+      const button = element("button", { type: "button", title: `w = ${text.replaceAll("-", "−")}` }, ...this.#parts(w));
+      button.dataset.task = text;
+      button.setAttribute("aria-label", `Task ${describe(w, this.features)}`);
       button.onclick = () => this.#choose(w);
       return button;
     });
     return element("div", {}, element("p", { textContent: name }), element("div", { className: "group" }, ...buttons));
+  }
+
+  // The features of a task, wanted ones first: a picture each, crossed out if unwanted, with its size unless that is 1.
+  #parts(w) {
+    const entries = w.map((value, index) => [value, this.features[index]]).filter(([value]) => value);
+    entries.sort(([one], [other]) => (one < 0) - (other < 0));
+    return entries.map(([value, feature]) => {
+      const mark = element("span", { className: value < 0 ? "mark unwanted" : "mark" }, pictureOf(feature));
+      const size = Math.abs(value);
+      return element("span", { className: "entry" }, mark, ...(size === 1 ? [] : [`${size}`.replace(/^0/, "")]));
+    });
   }
 
   get w() {
@@ -68,9 +81,14 @@ export class TaskPanel {
 
   #updateOutputs() {
     for (const { input, output } of this.inputs) {
-      output.value = signed(Number(input.value));
+      const value = Number(input.value);
+      output.value = signed(value);
       input.setAttribute("aria-valuetext", output.value);
+      input.style.setProperty("--low", (Math.min(value, 0) + 1) / 2); // filled from zero
+      input.style.setProperty("--high", (Math.max(value, 0) + 1) / 2);
+      input.parentElement.parentElement.classList.toggle("negative", value < 0);
     }
+    find("nothing").hidden = this.w.some((value) => value !== 0);
   }
 
   // A band from w − std to w + std under each slider; null hides it.
@@ -91,6 +109,13 @@ function pictureOf(feature) {
   const swatch = element("span", { className: "swatch" });
   swatch.style.background = feature.colour;
   return swatch;
+}
+
+// A task in words, what is wanted first.
+export function describe(w, features) {
+  const entries = w.map((value, index) => [value, features[index].name]).filter(([value]) => value);
+  entries.sort(([one], [other]) => (one < 0) - (other < 0));
+  return entries.map(([value, name]) => `${value < 0 ? "minus" : "plus"} ${Math.abs(value) === 1 ? "" : `${Math.abs(value)} `}${name}`).join(" ");
 }
 
 export function asPython(agent, w, candidates, rule) {

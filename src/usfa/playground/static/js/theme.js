@@ -1,4 +1,4 @@
-// Colour scheme: light, dark, or as the system; stored where the browser allows it.
+// Colour scheme (light, dark, or as the system) and size of type; both are stored where the browser allows it.
 
 import { find, clearColours } from "./dom.js";
 
@@ -18,25 +18,45 @@ export function startTheme(changed) {
   button.onclick = () => {
     const names = Object.keys(NAMES);
     now = names[(names.indexOf(now) + 1) % names.length];
-    saveScheme(now);
+    save("usfa-theme", now);
     apply(now);
   };
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => apply(now));
   apply(now);
 }
 
+// Type for talks: everything that is measured in rem grows.
+export function startType(changed) {
+  const button = find("type");
+  const apply = (large) => {
+    document.documentElement.dataset.type = large ? "large" : "normal";
+    button.setAttribute("aria-pressed", String(large));
+    changed();
+  };
+  button.onclick = () => {
+    const large = button.getAttribute("aria-pressed") !== "true";
+    save("usfa-type", large ? "large" : "normal");
+    apply(large);
+  };
+  apply(load("usfa-type") === "large");
+}
+
 function loadScheme() {
+  const name = load("usfa-theme");
+  return name in NAMES ? name : "system";
+}
+
+function load(key) {
   try {
-    const name = localStorage.getItem("usfa-theme");
-    return name in NAMES ? name : "system";
+    return localStorage.getItem(key);
   } catch {
-    return "system";
+    return null;
   }
 }
 
-function saveScheme(name) {
+function save(key, value) {
   try {
-    localStorage.setItem("usfa-theme", name);
+    localStorage.setItem(key, value);
   } catch {
     // Storage is disabled: the choice lasts until the page is closed.
   }
