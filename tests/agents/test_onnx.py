@@ -103,6 +103,7 @@ def test_the_room_agent_takes_the_same_actions_for_an_episode(room, cautious):
         found = model(observation=observation[None], w=w, **known)
         action = policy(observation)
         assert (int(found["action"][0]), outside_action(found["psi"], policy)) == (action, action)
+        np.testing.assert_allclose(found["q"], policy.decision.q, rtol=0, atol=1e-5)
         best = np.sort(found["q"][0])[-2:]
         gaps.append(best[1] - best[0])
         actions.append(action)
