@@ -25,6 +25,7 @@ from usfa.errors import InputError
 from usfa.evaluation.episodes import PATIENCE, OnStep, acting, environments_of, episode_batch, playing
 from usfa.evaluation.score import ScoringProtocol, listed_rules
 from usfa.tasks import format_task, parse_task
+from usfa.threads import threads
 
 __all__ = ["Diagnosis", "diagnose"]
 
@@ -56,6 +57,7 @@ class Diagnosis:
     the discounted return from there) and error, the mean of |ψ_i - return|."""
 
 
+@threads(1)
 def diagnose(
     agent: TrainedAgent,
     task: str | ArrayLike,

@@ -171,10 +171,11 @@ def check_fits(actor: Agent, environments: Batch) -> None:
 def acting(
     actor: Agent, network: Network, batch: EpisodeBatch, rule: Rule, epsilon: float, rng: np.random.Generator
 ) -> Iterator[Moment]:
-    """Act on the tasks of a batch by a rule, ε-greedily; yield every step, without end."""
+    """Act on the tasks of a batch by a rule, ε-greedily; yield every step, without end. The network must be frozen."""
     environments = batch.environments
     check_fits(actor, environments)
     tasks, candidates = torch.from_numpy(batch.w).float(), batch.candidates.tensors()
+    network.hold(candidates.z)
     memory = actor.initial_state(len(environments))
     action = np.zeros(len(environments), np.int64)
     state = None
@@ -186,7 +187,7 @@ def acting(
             torch.from_numpy(environments.first),
             memory,
         )
-        with torch.no_grad():
+        with torch.inference_mode():
             decision, memory = actor.act(network, present, tasks, candidates, rule, state)
         state = decision.state
         action = epsilon_greedy(decision.action.numpy()[None], environments.legal[None], epsilon, [rng])[0]

@@ -30,6 +30,7 @@ from usfa.functional import (
     sparsity,
 )
 from usfa.tasks import parse_task, parse_tasks, spread_over_simplex
+from usfa.threads import threads
 
 __all__ = [
     "environment_front",
@@ -51,6 +52,7 @@ _UNKNOWN = float("nan")
 # --- front of an agent ---
 
 
+@threads(1)
 def front_of(
     agent: TrainedAgent,
     preferences: str | ArrayLike = PREFERENCES,

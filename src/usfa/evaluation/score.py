@@ -27,6 +27,7 @@ from usfa.evaluation.episodes import environments_of, episode_batch, playing, ve
 from usfa.evaluation.exact import exact_mdp, exact_scores
 from usfa.functional import TabularMDP, optimal_return
 from usfa.tasks import format_task, parse_tasks
+from usfa.threads import threads
 
 __all__ = ["Scorer", "Scores", "ScoringProtocol", "candidates_name", "evaluate", "listed_rules"]
 
@@ -136,6 +137,7 @@ class Scorer:
             self._mdp, self._name = exact_mdp(env), str(env)
         self._optima: dict[bytes, Array] = {}
 
+    @threads(1)
     def score(
         self,
         agent: TrainedAgent,

@@ -8,7 +8,6 @@ import webbrowser
 from contextlib import suppress
 from dataclasses import dataclass
 
-import torch
 import uvicorn
 from starlette.applications import Starlette
 
@@ -17,6 +16,7 @@ from usfa.playground.app import Limits, make_app
 from usfa.playground.catalogue import Catalogue
 from usfa.playground.protocol import MESSAGE_BYTES
 from usfa.playground.security import Access, is_local
+from usfa.threads import threads
 
 __all__ = ["Address", "make_server", "serve", "url_of"]
 
@@ -76,9 +76,9 @@ def make_server(app: Starlette) -> uvicorn.Server:
     return uvicorn.Server(config)
 
 
+@threads(1)
 def serve(catalogue: Catalogue, address: Address, limits: Limits | None = None, browser: bool = True) -> None:
     """Serve until Ctrl-C."""
-    torch.set_num_threads(1)  # more threads do not speed up small networks
     access = Access.for_host(address.host)
     with address.bind() as listener:
         url = url_of(listener, access)

@@ -72,7 +72,6 @@ _ROOM_PAPER = TrainConfig(
     ),
     seeds=(0,),
     checkpoint_every=50,
-    threads=2,
     precision="auto",
 )
 
@@ -82,7 +81,6 @@ _ROOM_LAPTOP = replace(
     network=NetworkConfig(((16, 6, 4), (32, 3, 2)), memory=128, trunk=(128,), head=(64,)),
     learner=replace(_ROOM_PAPER.learner, environments=64, replay_capacity=100, updates_per_round=16, budget=5_000_000),
     checkpoint_every=200,
-    threads=1,
     precision="fp32",
 )
 

@@ -34,6 +34,7 @@ from usfa.runs.presets import agent_name, command_for
 from usfa.runs.scoring import final_means, measure_accuracy, score_snapshots
 from usfa.samplers import parse_sampler
 from usfa.tasks import parse_tasks
+from usfa.threads import threads
 
 __all__ = ["build_agent", "train"]
 
@@ -65,7 +66,7 @@ def train(
     with (
         nullcontext() if cluster.cluster is None else connected(cluster),
         RunDirectory.opened(Path(path), config, existing) as run,
-        _threads(config.threads),
+        threads(config.threads),
     ):
         if not run.scores.exists():
             _train(config, agent, run, console, name or agent_name(config), cluster)
@@ -244,13 +245,3 @@ def _agent_file(config: TrainConfig, agent: Agent, accuracy: tuple[Accuracy, ...
         command=f"{command_for(config)} {cluster.flags}".strip(),
         accuracy=accuracy,
     )
-
-
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
