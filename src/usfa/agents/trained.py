@@ -212,7 +212,7 @@ class Policy:
         self._choose(task, candidates)
         self._everything_legal = np.ones(agent.file.spec.actions, np.bool_)
         self.reset()
-        self.rule = rule  # type: ignore[assignment]
+        self.rule = rule
         self.epsilon = epsilon
 
     def __setattr__(self, name: str, value: object) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usfa.errors import InputError
+from usfa.records import settle
 from usfa.registry import text_of
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ class LearnerConfig:
     def __post_init__(self) -> None:
         for name in ("policies", "tasks"):
             object.__setattr__(self, name, text_of(getattr(self, name), f"learner.{name}"))
+        settle(self, "learner.")
         for name in ("policies_per_step", "environments", "trajectory_length", "updates_per_round", "budget"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} is {getattr(self, name)}; expected at least 1.")
