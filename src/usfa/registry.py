@@ -60,7 +60,7 @@ class Registry(Generic[Part]):
 
     def register(self, name: str, part: Callable[..., Part]) -> None:
         """Register a class under a name, in this process only."""
-        if not re.fullmatch(r"[\w-]+", name):
+        if not (isinstance(name, str) and re.fullmatch(r"[\w-]+", name)):
             raise InputError(f"The name of the {self.kind} is {name!r}; expected letters, digits, - and _.")
         if name in self._classes and self._classes[name] is not part:
             raise InputError(f"The {self.kind} {name!r} is registered already; expected a new name.")

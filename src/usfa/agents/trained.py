@@ -90,6 +90,7 @@ class TrainedAgent:
         self, w: NDArray[np.float64], candidates: Candidates | None, rng: np.random.Generator
     ) -> CandidateSet[NDArray[np.float64]]:
         """C for every task, w [..., D] -> z [..., N, D], with the measured errors of ψ."""
+        w = np.asarray(w, np.float64)
         chosen = self.default_candidates if candidates is None else candidates
         check_candidates(self.actor, chosen, "candidates")
         z = candidate_set(chosen, w, self.training_tasks, self.sampler, rng)
@@ -100,7 +101,7 @@ class TrainedAgent:
 
     def distance(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
         """Distance of policies z [..., D] from the learned ones, [...]."""
-        return self.learned.distance(z)
+        return self.learned.distance(np.asarray(z, np.float64))
 
     @threads(1)
     @torch.inference_mode()
@@ -130,9 +131,15 @@ class TrainedAgent:
         of_each = chosen.map(lambda values: values.expand(batch, *values.shape))
         situation, _ = self.actor.situation(self.network, present, tasks, of_each)
         q = q_values(situation.psi, situation.w).amax(dim=-2)
-        q = mask_illegal(q, None if legal is None else torch.from_numpy(np.array(legal, np.bool_)))
+        q = mask_illegal(q, None if legal is None else self._mask(legal, batch))
         result: NDArray[np.float32] = (q[0] if single else q).numpy()
         return result
+
+    def _mask(self, legal: ArrayLike, batch: int) -> torch.Tensor:
+        mask, actions = np.array(legal, np.bool_), self.file.spec.actions
+        if mask.shape not in {(actions,), (batch, actions)}:
+            raise InputError(f"legal is {legal!r}; expected {actions} entries, one per action.")
+        return torch.from_numpy(mask)
 
     def _at_start(self, observation: object) -> tuple[Present, bool]:
         """Encode one observation or a batch as starts of episodes; also return whether it is a single one."""
@@ -410,6 +417,6 @@ def load_agent(directory: str | os.PathLike[str], seed: int | None = None, trust
     if seed is None:
         seed = file.seeds[0]
     if seed not in file.seeds:
-        raise InputError(f"The agent in {directory} has no seed {seed}; expected one of {list(file.seeds)}.")
+        raise InputError(f"The agent in {directory} has no seed {seed!r}; expected one of {list(file.seeds)}.")
     run = file.seeds.index(seed)
     return TrainedAgent(file, {name: tensor[run] for name, tensor in weights.items()}, seed)

@@ -28,6 +28,7 @@ __all__ = [
     "OnStep",
     "VectorReturns",
     "acting",
+    "check_agent",
     "check_fits",
     "environments_of",
     "episode_batch",
@@ -51,6 +52,12 @@ def environments_of(agent: TrainedAgent, trust: bool, environment: str | None = 
     check_trusted(agent.file.environment if environment is None else None, trust, agent.file.phi)
     name = agent.file.environment if environment is None else environment
     return source(name, phi=agent.file.phi, **agent.file.environment_arguments)
+
+
+def check_agent(agent: object) -> None:
+    """Raise InputError for anything but a loaded agent, such as its name."""
+    if not isinstance(agent, TrainedAgent):
+        raise InputError(f"The agent is {agent!r}; expected one from usfa.load.")
 
 
 class EpisodeBatch(NamedTuple):

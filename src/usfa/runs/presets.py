@@ -177,7 +177,7 @@ def _variant_key(config: TrainConfig) -> tuple[object, ...]:
 
 
 def preset(name: str) -> TrainConfig:
-    if name not in PRESETS:
+    if not isinstance(name, str) or name not in PRESETS:
         raise unknown_name("preset", name, PRESETS)
     return PRESETS[name][0]
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from usfa.environments import Environment, EnvironmentBatch, ObservationSpec, PhiSource, feature_count, source
+from usfa.errors import InputError
 from usfa.evaluation import exact_mdp
 from usfa.learning import LearnerConfig
 from usfa.networks import MNIH_2015, NetworkConfig
@@ -64,6 +65,8 @@ def settings_for(
         console: for a temporary progress bar; None shows nothing.
     """
     environment, phi = environment_text(environment), phi_text(phi)
+    if not isinstance(arguments, Mapping | None):
+        raise InputError(f"arguments is {arguments!r}; expected a dict of the environment's arguments.")
     env = source(environment, phi=phi, **(arguments or {})).one()
     spec, features = ObservationSpec.of(env.observation_space), feature_count(env)
     learner = replace(_learner(spec), gamma=_discount(env))

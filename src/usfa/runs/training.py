@@ -24,7 +24,7 @@ from usfa.errors import Diverged, InputError
 from usfa.evaluation import exact_mdp, write_table
 from usfa.files import require_space
 from usfa.learning import Learner, Precision, bytes_of_past, check_replay, choose_device, choose_precision
-from usfa.progress import interruptible, progress_bar
+from usfa.progress import AUTO, Display, interruptible, progress_bar, shown_on
 from usfa.records import to_json
 from usfa.registry import text_of
 from usfa.runs.checkpoints import Checkpoints, MetricsLog, SnapshotWriter
@@ -43,7 +43,7 @@ def train(
     config: TrainConfig,
     path: str | os.PathLike[str],
     existing: OnExisting = "refuse",
-    console: Console | None = None,
+    console: Display = AUTO,
     name: str | None = None,
     cluster: ClusterConfig | None = None,
 ) -> RunDirectory:
@@ -55,10 +55,12 @@ def train(
         config: the configuration.
         path: the run directory.
         existing: "refuse", "resume" or "overwrite", if the directory already holds a run.
-        console: for progress bars; None shows nothing.
+        console: for progress bars; None shows nothing, and "auto" shows them in a terminal and in notebooks.
         name: name of the agent in the table of scores; by default its variant in the paper, or its kind.
         cluster: settings of a cluster; by default everything runs in this process.
     """
+    _check_arguments(config, path, cluster)
+    console = shown_on(console)
     agent = build_agent(config)
     choose_device(config.device)  # raises if there is none, before the directory is changed
     RunDirectory(Path(path)).check(config, existing)  # before a cluster is started
@@ -71,6 +73,16 @@ def train(
         if not run.scores.exists():
             _train(config, agent, run, console, name or agent_name(config), cluster)
         return run
+
+
+def _check_arguments(config: object, path: object, cluster: object) -> None:
+    """Raise InputError for arguments of the wrong type, which would fail later and less clearly."""
+    if not isinstance(config, TrainConfig):
+        raise InputError(f"config is {config!r}; expected a TrainConfig, such as usfa.preset('trip-usfa').")
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(f"path is {path!r}; expected a directory for the run, such as 'runs/mine'.")
+    if not isinstance(cluster, ClusterConfig | None):
+        raise InputError(f"cluster is {cluster!r}; expected a ClusterConfig, or None.")
 
 
 def _train(
