@@ -6,7 +6,7 @@ import math
 import types
 from collections.abc import Mapping
 from dataclasses import is_dataclass
-from functools import cache
+from functools import lru_cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -64,7 +64,7 @@ def settle(record: Any, inside: str = "") -> None:
         record: the dataclass.
         inside: prefix of the names of settings in errors, such as "learner.".
     """
-    for name, kind in _kinds(type(record)).items():
+    for name, kind in _kinds(record.__class__).items():
         value = getattr(record, name)
         try:
             object.__setattr__(record, name, _settled(value, kind))
@@ -77,7 +77,7 @@ class _Unfit(Exception):
     """The value cannot be converted to the kind."""
 
 
-@cache
+@lru_cache
 def _kinds(record: Any) -> dict[str, Any]:
     """Declared types of the fields of a dataclass."""
     return get_type_hints(record)
