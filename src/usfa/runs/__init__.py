@@ -1,5 +1,6 @@
 """Training runs: configurations, presets with the paper's settings, run directories, training, loading."""
 
+from usfa.runs.callbacks import Callback, TensorBoard, Training, WeightsAndBiases
 from usfa.runs.config import EvaluationConfig, TrainConfig
 from usfa.runs.directory import RunDirectory
 from usfa.runs.loading import SHIPPED_AGENTS, load, measure_and_save
@@ -10,9 +11,13 @@ from usfa.runs.training import build_agent, train
 __all__ = [
     "PRESETS",
     "SHIPPED_AGENTS",
+    "Callback",
     "EvaluationConfig",
     "RunDirectory",
+    "TensorBoard",
     "TrainConfig",
+    "Training",
+    "WeightsAndBiases",
     "build_agent",
     "load",
     "measure_and_save",

@@ -239,6 +239,7 @@ _TORN = ".*.part"  # temporary files of interrupted writes
 _LAST_WRITTEN = {"scores.csv", "report.md"}  # their presence marks a finished run or experiment
 _LONGEST_LINE = 4096
 _OURS = {"config.json", "metrics.jsonl", "trajectories.jsonl", "report.md", "checkpoints", "agent", "figures", "runs"}
+_OURS |= {"tensorboard", "wandb"}  # of callbacks
 
 
 def _differences(was: dict[str, Any], now: dict[str, Any], inside: str = "") -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +27,7 @@ from usfa.learning import Learner, Precision, bytes_of_past, check_replay, choos
 from usfa.progress import AUTO, Display, interruptible, progress_bar, shown_on
 from usfa.records import to_json
 from usfa.registry import text_of
+from usfa.runs.callbacks import Callback, Training, check_callbacks
 from usfa.runs.checkpoints import Checkpoints, MetricsLog, SnapshotWriter
 from usfa.runs.config import TrainConfig
 from usfa.runs.directory import OnExisting, RunDirectory
@@ -46,6 +47,7 @@ def train(
     console: Display = AUTO,
     name: str | None = None,
     cluster: ClusterConfig | None = None,
+    callbacks: Sequence[Callback] = (),
 ) -> RunDirectory:
     """Train all seeds of a configuration, freeze snapshots, score them, save the agent.
 
@@ -58,9 +60,11 @@ def train(
         console: for progress bars; None shows nothing, and "auto" shows them in a terminal and in notebooks.
         name: name of the agent in the table of scores; by default its variant in the paper, or its kind.
         cluster: settings of a cluster; by default everything runs in this process.
+        callbacks: objects that watch the training, see :class:`usfa.Callback`. If one stops it, the directory has no
+            agent yet, and can be resumed.
     """
     _check_arguments(config, path, cluster)
-    console = shown_on(console)
+    console, watching = shown_on(console), check_callbacks(callbacks)
     agent = build_agent(config)
     choose_device(config.device)  # raises if there is none, before the directory is changed
     RunDirectory(Path(path)).check(config, existing)  # before a cluster is started
@@ -71,7 +75,7 @@ def train(
         threads(config.threads),
     ):
         if not run.scores.exists():
-            _train(config, agent, run, console, name or agent_name(config), cluster)
+            _train(config, agent, run, console, name or agent_name(config), cluster, watching)
         return run
 
 
@@ -86,11 +90,32 @@ def _check_arguments(config: object, path: object, cluster: object) -> None:
 
 
 def _train(
-    config: TrainConfig, agent: Agent, run: RunDirectory, console: Console | None, name: str, cluster: ClusterConfig
+    config: TrainConfig,
+    agent: Agent,
+    run: RunDirectory,
+    console: Console | None,
+    name: str,
+    cluster: ClusterConfig,
+    callbacks: tuple[Callback, ...],
 ) -> None:
     if console is not None:
         console.print(f"{config.environment}: {agent.spec.observation.describe()}", highlight=False, soft_wrap=True)
-    learner = _learn(config, agent, run, console, name, cluster)
+    learner = _learner(config, agent, run, choose_device(config.device), cluster, console)
+    training = Training(run, config, learner)
+    try:
+        _learn(training, console, name, callbacks)
+        if training.reason is None:
+            _finish(training, agent, console, name, cluster)
+        elif console is not None:
+            console.print(f"Stopped after {learner.updates} updates: {training.reason}.", highlight=False)
+    finally:
+        for callback in callbacks:
+            callback.on_end(training)
+
+
+def _finish(training: Training, agent: Agent, console: Console | None, name: str, cluster: ClusterConfig) -> None:
+    """Measure the accuracy of ψ, score all snapshots, and save the agent."""
+    config, run, learner = training.config, training.run, training.learner
     accuracy = measure_accuracy(config, agent, run, console, name)
     file = _agent_file(replace(config, precision=learner.precision), agent, accuracy, cluster)
     with progress_bar(f"{name}: scoring snapshots", len(config.milestones), "snapshots", console) as bar:
@@ -98,6 +123,7 @@ def _train(
     frames = round(scores[scores.snapshot == scores.snapshot.max()].frames.mean())
     save_agent(run.agent, replace(file, frames=frames, scores=final_means(scores)), learner.best.state)
     write_table(run.scores, scores)
+    training.scores = scores
 
 
 def build_agent(config: TrainConfig) -> Agent:
@@ -150,18 +176,15 @@ def _check_evaluation(config: TrainConfig, agent: Agent) -> None:
         check_candidates(agent, candidates, "evaluation.candidates")
 
 
-def _learn(
-    config: TrainConfig, agent: Agent, run: RunDirectory, console: Console | None, label: str, cluster: ClusterConfig
-) -> Learner:
-    device = choose_device(config.device)
-    learner = _learner(config, agent, run, device, cluster, console)
+def _learn(training: Training, console: Console | None, label: str, callbacks: tuple[Callback, ...]) -> None:
+    config, run, learner = training.config, training.run, training.learner
     snapshots = SnapshotWriter(config.milestones, run)
     checkpoints = Checkpoints(run, learner, snapshots, config.checkpoint_every)
     resumed = checkpoints.resume()
     if not learner.done:
         require_space(run.path, _bytes_of_run(config, learner) - run.bytes_of_checkpoints)
     if not resumed:
-        learner.precision = _precision(config, agent, device)
+        learner.precision = _precision(config, learner.agent, learner.device)
     runs = f"{len(config.seeds)} runs" if len(config.seeds) > 1 else f"seed {config.seeds[0]}"
     with (
         progress_bar(f"{label}: {runs}", config.learner.budget, config.learner.budget_unit, console) as bar,
@@ -170,18 +193,30 @@ def _learn(
         closing(learner),
         _explained(checkpoints),
     ):
-        snapshots.update(learner)
-        while not learner.done:
-            log.write(learner.step())
-            snapshots.update(learner)
+        _report_snapshots(training, snapshots.update(learner), callbacks)
+        while not learner.done and training.reason is None:
+            training.update = learner.step()
+            training.metrics = log.write(training.update)
+            written = snapshots.update(learner)
             note = ", ".join(filter(None, (log.note, learner.acting.note)))
             bar.update(float(np.minimum(learner.progress, config.learner.budget).mean()), note)
             if checkpoints.due:
                 checkpoints.save()
+            for callback in callbacks:
+                callback.on_round(training)
+            _report_snapshots(training, written, callbacks)
             if interrupted.is_set():
                 checkpoints.stop()
-        checkpoints.save()  # keep the result even if scoring fails
-    return learner
+        if learner.done:
+            checkpoints.save()  # keep the result even if scoring fails
+        else:
+            checkpoints.keep()
+
+
+def _report_snapshots(training: Training, written: Sequence[int], callbacks: tuple[Callback, ...]) -> None:
+    for training.milestone in written:
+        for callback in callbacks:
+            callback.on_snapshot(training)
 
 
 def _learner(
