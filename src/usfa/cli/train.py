@@ -195,5 +195,5 @@ def _table_of_means(scores: pd.DataFrame) -> Table:
     final = final.assign(gap=final.optimal - final.score)
     known = bool(final.gap.notna().all())
     summary = summarise(final, ["candidates", "rule", "task_set"], "gap" if known else "score")
-    shown = summary[["candidates", "rule", "task_set", "mean", "std", "low", "high", "runs", "tasks"]]
+    shown = summary[["candidates", "rule", "task_set", "mean", "low", "high", "runs"]]
     return table_of(shown, f"{'mean gap to the optimum' if known else 'mean undiscounted return'}, 95 % interval")
