@@ -92,9 +92,9 @@ def parse(command: Any, program: str, words: list[str], default: Any = None) -> 
 
 def _reason(printed: str) -> str:
     """The reason in a box that tyro prints: unknown options first, otherwise its first part."""
-    lines = [line.strip("│ ").strip() for line in printed.splitlines() if not line.startswith(("╭", "╰"))]
-    parts = [" ".join(part.strip("─ \n").split()) for part in "\n".join(lines).split("─" * 10)]
-    parts = [part for part in parts if part]
+    inside = "\n".join(line.strip("│|╭╮╰╯+ ") for line in printed.splitlines())
+    parts = [" ".join(part.split()) for part in re.split(r"[─-]{10,}", inside)]
+    parts = [part for part in parts if ":" in part]  # not the title
     unknown = [part for part in parts if part.startswith("Unrecognized")]
     first = (unknown or parts or ["The options cannot be parsed"])[0]
     if first.startswith("Missing from"):
