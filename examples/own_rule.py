@@ -30,7 +30,6 @@ class Commit:
 
 
 def main() -> None:
-    torch.set_num_threads(1)  # fastest for small networks
     agent = usfa.load("room")
     rules = (Commit(steps=15), "cautious", "gpi")
     table = usfa.evaluate(agent, [-1, 1, 0, 0], "train", rules, episodes=2)

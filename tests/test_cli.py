@@ -118,6 +118,7 @@ def test_help_shows_an_example(desk, capsys, words, example):
         (["train", "trip-usfa", "--help"], "usfa train trip-usfa --resume"),
         (["evaluate", "--help"], "usfa evaluate trip --task 0.7,0.7"),
         (["play", "--help"], "usfa play trip"),
+        (["watch", "--help"], "--steps"),
         (["reproduce", "trip", "--help"], "usfa reproduce trip --seeds 0 1 2"),
         (["reproduce", "one-state", "--help"], "usfa reproduce one-state"),
         (["check-env", "--help"], "usfa check-env minecart-v0"),
@@ -551,11 +552,10 @@ def test_directory_of_an_experiment_names_its_runs(desk, run, capsys):
         ["reproduce", "trip", "--seeds", "x"],
     ],
 )
-def test_words_that_do_not_parse_exit_with_2(desk, capsys, words):
-    with pytest.raises(SystemExit) as stop:
-        main(words)
-    assert stop.value.code == 2
-    assert capsys.readouterr().err
+def test_words_that_do_not_parse_are_one_sentence(desk, capsys, words):
+    line = refusal(capsys, desk, words)
+    assert line.endswith(" --help.")
+    assert line.startswith(("Unrecognized options: --no-such-setting;", "Error parsing --", "Missing: --task"))
     assert contents(desk) == {}
 
 

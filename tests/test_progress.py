@@ -5,7 +5,8 @@ import threading
 import pytest
 from rich.console import Console
 
-from usfa.progress import interruptible, progress_bar
+from usfa.errors import InputError
+from usfa.progress import interruptible, progress_bar, shown_on
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -105,3 +106,34 @@ def test_no_console_no_output(capsys):
         bar.update(10)
     captured = capsys.readouterr()
     assert captured.out == captured.err == ""
+
+
+# --- where progress is shown ---
+
+
+@pytest.mark.parametrize(
+    ("terminal", "notebook", "widgets", "expected"),
+    [
+        (True, False, False, "bar"),
+        (False, True, True, "bar"),
+        (False, True, False, "lines"),
+        (False, False, False, None),
+    ],
+)
+def test_progress_is_shown_in_terminals_and_notebooks(monkeypatch, terminal, notebook, widgets, expected):
+    monkeypatch.setenv("TTY_COMPATIBLE", "1" if terminal else "0")
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: notebook)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: widgets or None)
+    console = shown_on("auto")
+    assert (console is None) == (expected is None)
+    if console is not None:
+        assert console.is_terminal or console.is_jupyter or expected == "lines"
+        assert console.is_jupyter == (notebook and widgets)
+
+
+def test_a_console_of_ones_own_and_none():
+    console = Console()
+    assert shown_on(console) is console
+    assert shown_on(None) is None
+    with pytest.raises(InputError, match=r"^console is 'x'; expected a rich.console.Console, 'auto', or None\.$"):
+        shown_on("x")

@@ -22,6 +22,7 @@ def test_the_front_door_holds_what_is_documented():
     assert set(usfa.__all__) == {
         "AGENTS",
         "Agent",
+        "Callback",
         "ClusterConfig",
         "Decision",
         "EvaluationConfig",

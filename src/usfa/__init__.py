@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from usfa.functional import infer_task
     from usfa.learning import LearnerConfig
     from usfa.networks import NETWORKS, TRUNKS, Network, NetworkConfig, Trunk
-    from usfa.runs import EvaluationConfig, TrainConfig, export, load, preset, settings_for, train
+    from usfa.runs import Callback, EvaluationConfig, TrainConfig, export, load, preset, settings_for, train
     from usfa.samplers import PolicySampler
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "NETWORKS",
     "TRUNKS",
     "Agent",
+    "Callback",
     "ClusterConfig",
     "Decision",
     "EvaluationConfig",
@@ -69,7 +70,7 @@ _EXPORTS = {
     "functional": ("infer_task",),
     "learning": ("LearnerConfig",),
     "networks": ("NETWORKS", "TRUNKS", "Network", "NetworkConfig", "Trunk"),
-    "runs": ("EvaluationConfig", "TrainConfig", "export", "load", "preset", "settings_for", "train"),
+    "runs": ("Callback", "EvaluationConfig", "TrainConfig", "export", "load", "preset", "settings_for", "train"),
     "samplers": ("PolicySampler",),
 }
 _MODULE_OF = {name: module for module, names in _EXPORTS.items() for name in names}

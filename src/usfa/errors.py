@@ -25,10 +25,10 @@ class Diverged(InputError):
     """Training diverged: the loss exploded or is NaN. Earlier checkpoints are valid."""
 
 
-def unknown_name(kind: str, name: str, known: Iterable[str]) -> InputError:
+def unknown_name(kind: str, name: object, known: Iterable[str]) -> InputError:
     """An error for an unknown name, with the most similar known name."""
     choices = sorted(known)
-    nearest = difflib.get_close_matches(name, choices, n=1, cutoff=0.5)
+    nearest = difflib.get_close_matches(str(name), choices, n=1, cutoff=0.6)
     shown = ", ".join(choices[:12]) + (", …" if len(choices) > 12 else "")
     hint = f"did you mean {nearest[0]!r}?" if nearest else f"known are {shown}."
     return InputError(f"Unknown {kind} {name!r}: {hint}")

@@ -2,22 +2,41 @@
 
 from __future__ import annotations
 
+import importlib.util
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from types import FrameType
+from typing import Literal
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-__all__ = ["ProgressBar", "interruptible", "progress_bar"]
+from usfa.errors import InputError
 
+__all__ = ["AUTO", "Display", "ProgressBar", "interruptible", "progress_bar", "shown_on"]
+
+AUTO: Literal["auto"] = "auto"
+Display = Console | Literal["auto"] | None
+"""Where progress is shown: a console, nowhere (None), or "auto", in a terminal or a notebook."""
 
 LINE_EVERY = 60.0
 """Seconds between two lines if the console is a file."""
+
+
+def shown_on(display: Display) -> Console | None:
+    """The console of a display. "auto" is stderr in a terminal, or the cell of a notebook; otherwise there is none."""
+    if isinstance(display, Console | None):
+        return display
+    if display != AUTO:
+        raise InputError(f"console is {display!r}; expected a rich.console.Console, 'auto', or None.")
+    console = Console(stderr=True)
+    if console.is_jupyter and importlib.util.find_spec("ipywidgets") is None:
+        return Console(stderr=True, force_jupyter=False, force_terminal=False)  # lines instead of a bar
+    return console if console.is_terminal or console.is_jupyter else None
 
 
 class ProgressBar:

@@ -41,6 +41,7 @@ __all__ = [
     "imported",
     "is_own",
     "made",
+    "path_of",
     "resolve",
     "search_working_directory",
     "text_of",
@@ -66,7 +67,7 @@ class Registry(Generic[Part]):
 
     def register(self, name: str, part: Callable[..., Part]) -> None:
         """Register a class under a name, in this process only."""
-        if not re.fullmatch(r"[\w-]+", name):
+        if not (isinstance(name, str) and re.fullmatch(r"[\w-]+", name)):
             raise InputError(f"The name of the {self.kind} is {name!r}; expected letters, digits, - and _.")
         if name in self._classes and self._classes[name] is not part:
             raise InputError(f"The {self.kind} {name!r} is registered already; expected a new name.")
@@ -166,14 +167,14 @@ def text_of(part: object, setting: str) -> str:
     if isinstance(part, str):
         return part
     if isinstance(part, type):
-        return _path_of(part, setting)
+        return path_of(part, setting)
     if isinstance(part, partial) and isinstance(part.func, type) and not part.args:
-        return _path_of(part.func, setting) + (_json(part.keywords, setting, part) if part.keywords else "")
+        return path_of(part.func, setting) + (_json(part.keywords, setting, part) if part.keywords else "")
     if dataclasses.is_dataclass(part):
         fields = {field.name: getattr(part, field.name) for field in dataclasses.fields(part) if field.init}
-        return _path_of(type(part), setting) + (_json(fields, setting, part) if fields else "")
+        return path_of(type(part), setting) + (_json(fields, setting, part) if fields else "")
     if getattr(part, "__dict__", None) == {} and not isinstance(part, FunctionType | partial):
-        return _path_of(type(part), setting)
+        return path_of(type(part), setting)
     raise InputError(
         f"{setting} is {part!r}, which cannot be saved; expected a name, an instance of a dataclass, or a class."
     )
@@ -196,19 +197,22 @@ def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, bool | int | float | str)
 
 
-def _path_of(cls: type[Any], setting: str) -> str:
-    """The text "module:Class" of a class at the top level of a module; a script is named after its file."""
-    module = cls.__module__
+def path_of(thing: type[Any] | FunctionType, setting: str) -> str:
+    """The text "module:name" of a class or function at the top level of a module; a script is named after its file."""
+    kind = "class" if isinstance(thing, type) else "function"
+    module = thing.__module__
     if module == "__main__":
         main = sys.modules["__main__"]
         spec = getattr(main, "__spec__", None)  # of `python -m package.module`
         module = spec.name if spec is not None else Path(getattr(main, "__file__", None) or "").stem
         if not all(part.isidentifier() for part in module.split(".")):
-            raise InputError(f"{setting} is {cls!r}; expected a class in a file whose name can be imported.")
+            raise InputError(f"{setting} is {thing!r}; expected a {kind} in a file whose name can be imported.")
         sys.modules.setdefault(module, main)
-    if getattr(sys.modules.get(module), cls.__qualname__, None) is not cls:
-        raise InputError(f"{setting} is {cls!r}, which cannot be found again; expected a class at the top of a module.")
-    return f"{module}:{cls.__qualname__}"
+    if getattr(sys.modules.get(module), thing.__qualname__, None) is not thing:
+        raise InputError(
+            f"{setting} is {thing!r}, which cannot be found again; expected a {kind} at the top of a module."
+        )
+    return f"{module}:{thing.__qualname__}"
 
 
 def import_modules(texts: Iterable[object]) -> None:

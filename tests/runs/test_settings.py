@@ -70,9 +70,11 @@ def test_an_environment_that_cannot_be_learned_in_is_refused_in_one_sentence(nam
     assert "\n" not in sentence
 
 
-def test_settings_are_for_names():
-    with pytest.raises(InputError, match=r"^The environment is <class '.*Walk'>; expected a name, see usfa.enviro"):
-        settings_for(Walk)
+def test_settings_for_a_class_name_it(monkeypatch):
+    monkeypatch.setattr(settings, "RANDOM_STEPS", 50)
+    assert settings_for(Walk) == settings_for("fake_environments:Walk")
+    with pytest.raises(InputError, match=r"^environment is .*, which cannot be saved; expected a name, a class"):
+        settings_for(Walk())
 
 
 class Screen(Walk):

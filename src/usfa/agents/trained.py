@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,17 +20,20 @@ from usfa.decisions import (
     CandidateSet,
     Decision,
     Rule,
+    RuleState,
     assumed_accuracy,
     candidate_set,
     parse_rule,
+    rule_name,
     task_tensor,
 )
-from usfa.errors import InputError
+from usfa.errors import InputError, unknown_name
 from usfa.functional import mask_illegal, q_values
 from usfa.networks import Parameters
 from usfa.samplers import LearnedPolicies, parse_sampler
 from usfa.tasks import TASKS_OF_M, format_task, moderate, parse_task, parse_tasks, shown
-from usfa.trajectory import Present
+from usfa.threads import threads
+from usfa.trajectory import CoreState, Present
 
 __all__ = ["Policy", "TrainedAgent", "check_candidates", "load_agent"]
 
@@ -51,7 +56,7 @@ class TrainedAgent:
         self.actor = file.agent()
         self.network = self.actor.make_network()
         self.network.load_state_dict(parameters)
-        self.network.requires_grad_(False).eval()
+        self.network.freeze()
         self.training_tasks = np.array(file.training_tasks)
         self.sampler = parse_sampler(file.policies, self.training_tasks)
         acted_on = str(section(file.training, "learner").get("tasks", TASKS_OF_M[0]))
@@ -86,6 +91,7 @@ class TrainedAgent:
         self, w: NDArray[np.float64], candidates: Candidates | None, rng: np.random.Generator
     ) -> CandidateSet[NDArray[np.float64]]:
         """C for every task, w [..., D] -> z [..., N, D], with the measured errors of ψ."""
+        w = np.asarray(w, np.float64)
         chosen = self.default_candidates if candidates is None else candidates
         check_candidates(self.actor, chosen, "candidates")
         z = candidate_set(chosen, w, self.training_tasks, self.sampler, rng)
@@ -96,9 +102,10 @@ class TrainedAgent:
 
     def distance(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
         """Distance of policies z [..., D] from the learned ones, [...]."""
-        return self.learned.distance(z)
+        return self.learned.distance(np.asarray(z, np.float64))
 
-    @torch.no_grad()
+    @threads(1)
+    @torch.inference_mode()
     def q_values(
         self,
         observation: object,
@@ -129,9 +136,15 @@ class TrainedAgent:
             raise InputError(
                 f"The values on task {shown(task)} are too large for single precision; expected a shorter task."
             )
-        q = mask_illegal(q, None if legal is None else torch.from_numpy(np.array(legal, np.bool_)))
+        q = mask_illegal(q, None if legal is None else self._mask(legal, batch))
         result: NDArray[np.float32] = (q[0] if single else q).numpy()
         return result
+
+    def _mask(self, legal: ArrayLike, batch: int) -> torch.Tensor:
+        mask, actions = np.array(legal, np.bool_), self.file.spec.actions
+        if mask.shape not in {(actions,), (batch, actions)}:
+            raise InputError(f"legal is {legal!r}; expected {actions} entries, one per action.")
+        return torch.from_numpy(mask)
 
     def _at_start(self, observation: object) -> tuple[Present, bool]:
         """Encode one observation or a batch as starts of episodes; also return whether it is a single one."""
@@ -139,7 +152,8 @@ class TrainedAgent:
         single = encoded.ndim == len(self.file.spec.observation.shape)
         return self.actor.at_start(torch.from_numpy(encoded[None] if single else encoded)), single
 
-    @torch.no_grad()
+    @threads(1)
+    @torch.inference_mode()
     def successor_features(self, observation: object, z: ArrayLike) -> NDArray[np.float32]:
         """ψ(s, ·, z) of N policies [N, D]: one observation -> [N, A, D], a batch of K -> [K, N, A, D]."""
         if not self.actor.learns_psi:
@@ -156,6 +170,7 @@ class TrainedAgent:
         candidates: Candidates | None = None,
         rule: str | Rule | None = None,
         *,
+        epsilon: float = 0.0,
         seed: int = 0,
     ) -> Policy:
         """A policy for a task, any real vector including negative entries, without further learning.
@@ -166,67 +181,233 @@ class TrainedAgent:
                 :attr:`default_candidates`.
             rule: decision rule: "cautious", "gpi" (Eq. 3), "follow", or an object with a method `decide`; by default
                 :attr:`default_rule`.
-            seed: for "sample:N".
+            epsilon: probability of a random action.
+            seed: for "sample:N" and for random actions.
         """
-        w = parse_task(task, self.file.spec.features)
-        chosen = self.candidates(w, candidates, np.random.default_rng(seed))
-        return Policy(self, w, chosen, parse_rule(self.default_rule if rule is None else rule))
+        return Policy(self, task, candidates, rule, epsilon=epsilon, seed=seed)
+
+
+@dataclass(slots=True)
+class _Episodes:
+    """The state of a policy within the episodes of B environments."""
+
+    first: torch.Tensor  # [B]  bool, no observation of the episode was seen yet
+    last_action: torch.Tensor  # [B]  int64
+    memory: CoreState
+    rule_state: RuleState | None = None
+    decision: Decision | None = None
 
 
 class Policy:
-    """Acts on one task without exploration. Call it with each observation; call `reset` when an episode starts."""
+    """Acts on one task. Call it with each observation; call :meth:`reset` when an episode starts.
+
+    `task`, `candidates`, `rule` and `epsilon` can be set at any time, also within an episode: the recurrent state is
+    kept. For several environments at once, call it with a batch of observations.
+    """
 
     def __init__(
-        self, agent: TrainedAgent, w: NDArray[np.float64], candidates: CandidateSet[NDArray[np.float64]], rule: Rule
+        self,
+        agent: TrainedAgent,
+        task: str | ArrayLike,
+        candidates: Candidates | None = None,
+        rule: str | Rule | None = None,
+        *,
+        epsilon: float = 0.0,
+        seed: int = 0,
     ) -> None:
-        self.agent = agent
-        self.w = w
-        self.z = candidates.z
-        self.rule = rule
-        self._task = task_tensor(w)[None]
-        self._candidates = candidates.tensors().map(lambda values: values[None])
+        """Arguments as in :meth:`TrainedAgent.policy`."""
+        if not (isinstance(seed, int | np.integer) and seed >= 0):
+            raise InputError(f"seed is {seed!r}; expected a whole number from 0.")
+        self._agent = agent
+        self._seed = int(seed)
+        self._rng = np.random.default_rng([self._seed, 1])
+        self._choose(task, candidates)
+        self._everything_legal = np.ones(agent.file.spec.actions, np.bool_)
         self.reset()
+        self.rule = rule
+        self.epsilon = epsilon
 
-    def reset(self) -> None:
-        """Reset the core state for a new episode."""
-        self._memory = self.agent.actor.initial_state(1)
-        self._first = torch.ones(1, dtype=torch.bool)
-        self._last_action = torch.zeros(1, dtype=torch.int64)
-        self.decision: Decision | None = None
-        """The last decision of the rule; each tensor has a first axis of length 1."""
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name.startswith("_") or name in _SETTABLE):
+            raise unknown_name("attribute of a policy to set", name, _SETTABLE)
+        object.__setattr__(self, name, value)
 
-    @torch.no_grad()
-    def __call__(self, observation: object, legal: ArrayLike | None = None) -> int:
-        """The action for this observation.
+    def __repr__(self) -> str:
+        explores = f", ε = {self.epsilon:g}" if self.epsilon else ""
+        name = self._spec if isinstance(self._spec, str) else f"{len(self.z)} policies"
+        return f"<policy for task {format_task(self._w)}, C = {name}, rule {rule_name(self.rule)}{explores}>"
+
+    # --- settings ---
+
+    @property
+    def agent(self) -> TrainedAgent:
+        return self._agent
+
+    @property
+    def task(self) -> NDArray[np.float64]:
+        """The task w, [D], a copy. Set it to numbers or a text; named candidate sets follow it."""
+        return self._w.copy()
+
+    @task.setter
+    def task(self, task: str | ArrayLike) -> None:
+        self._choose(task, self._spec)
+
+    @property
+    def w(self) -> NDArray[np.float64]:
+        """The same as `task`."""
+        return self.task
+
+    @property
+    def candidates(self) -> Candidates:
+        """The candidate set C as it was given, a name or an array [N, D]; None sets the default."""
+        return self._spec
+
+    @candidates.setter
+    def candidates(self, candidates: Candidates | None) -> None:
+        self._choose(self._w, candidates)
+
+    @property
+    def z(self) -> NDArray[np.float64]:
+        """The policies in C, [N, D], a copy."""
+        return self._z.copy()
+
+    @property
+    def rule(self) -> Rule:
+        """The decision rule. Set it to a name or an object; None sets the default. It starts without a state."""
+        return self._rule
+
+    @rule.setter
+    def rule(self, rule: str | Rule | None) -> None:
+        self._rule = parse_rule(self._agent.default_rule if rule is None else rule)
+        self._now.rule_state = None
+
+    @property
+    def epsilon(self) -> float:
+        """Probability of a random action."""
+        return self._epsilon
+
+    @epsilon.setter
+    def epsilon(self, epsilon: float) -> None:
+        if not (isinstance(epsilon, int | float | np.number) and 0 <= epsilon <= 1):
+            raise InputError(f"epsilon is {epsilon!r}; expected a number from 0 to 1.")
+        self._epsilon = float(epsilon)
+
+    def _choose(self, task: str | ArrayLike, candidates: Candidates | None) -> None:
+        """Set the task and C, which depends on it."""
+        w = parse_task(task, self._agent.file.spec.features)
+        chosen = self._agent.candidates(w, candidates, np.random.default_rng(self._seed))
+        self._w = w.copy()
+        self._spec: Candidates = self._agent.default_candidates if candidates is None else candidates
+        self._z = chosen.z
+        self._one = task_tensor(self._w)[None], chosen.tensors().map(lambda values: values[None])
+        self._tensors = self._one
+
+    # --- acting ---
+
+    @property
+    def decision(self) -> Decision | None:
+        """The last decision of the rule, before any random action; the first axis is that of the batch."""
+        return self._now.decision
+
+    def reset(self, ended: ArrayLike | None = None) -> None:
+        """Reset the recurrent state for new episodes.
 
         Args:
-            observation: an observation of the environment.
-            legal: mask of legal actions; `info["action_mask"]` if the environment has one.
+            ended: [K], the environments of a batch whose episodes have ended; by default all, and the next batch may
+                have another size.
         """
-        actor = self.agent.actor
-        encoded = torch.from_numpy(actor.spec.observation.encode(observation)[None])
-        if encoded.shape[1:] != actor.spec.observation.shape:
-            raise InputError(f"The observation {observation!r} is a batch; expected one observation.")
-        present = Present(encoded, self._last_action, self._mask(legal), self._first, self._memory)
-        state = None if self.decision is None else self.decision.state
-        self.decision, self._memory = actor.act(
-            self.agent.network, present, self._task, self._candidates, self.rule, state
-        )
-        self._last_action = self.decision.action
-        self._first = torch.zeros(1, dtype=torch.bool)
-        return int(self._last_action)
+        if ended is None:
+            self._now = self._start(1)
+            return
+        rows = np.asarray(ended)
+        now = self._now
+        if rows.shape != now.first.shape or rows.dtype != np.bool_:
+            raise InputError(f"ended is {ended!r}; expected {len(now.first)} truth values, one per environment.")
+        if now.rule_state and rows.any() and not rows.all():
+            raise InputError(
+                f"The rule {rule_name(self.rule)!r} has a state, which cannot be reset in some environments of a "
+                "batch; expected a policy for each environment."
+            )
+        now.first = now.first | torch.from_numpy(rows)
+        if rows.all():
+            now.rule_state = None
 
-    def _mask(self, legal: ArrayLike | None) -> torch.Tensor:
-        spec = self.agent.actor.spec
+    def _start(self, batch: int) -> _Episodes:
+        first, last = torch.ones(batch, dtype=torch.bool), torch.zeros(batch, dtype=torch.int64)
+        return _Episodes(first, last, self._agent.actor.initial_state(batch))
+
+    @threads(1)
+    @torch.inference_mode()
+    def __call__(self, observation: object, legal: ArrayLike | None = None) -> Any:
+        """The action for an observation, an int; for a batch of K observations K actions, int64 [K].
+
+        Args:
+            observation: an observation of the environment, or a batch; all batches until :meth:`reset` have one size.
+            legal: mask of legal actions, [A], or [K, A] for a batch; `info["action_mask"]` if the environment has one.
+        """
+        actor = self._agent.actor
+        spec = actor.spec.observation
+        encoded = spec.encode(observation)
+        single = encoded.ndim == len(spec.shape)
+        batch = self._batch(encoded[None] if single else encoded)
+        mask = self._mask(legal, len(batch))
+        now = self._now
+        w, candidates = self._tensors_for(len(batch))
+        self._agent.network.hold(candidates.z)
+        present = Present(torch.from_numpy(batch), now.last_action, torch.from_numpy(mask), now.first, now.memory)
+        decision, now.memory = actor.act(self._agent.network, present, w, candidates, self._rule, now.rule_state)
+        now.decision, now.rule_state = decision, decision.state
+        now.last_action = self._explored(decision.action, mask) if self._epsilon else decision.action
+        now.first = torch.zeros(len(batch), dtype=torch.bool)
+        return int(now.last_action) if single else now.last_action.numpy().copy()
+
+    def _batch(self, encoded: NDArray[Any]) -> NDArray[Any]:
+        """Check the size of a batch; the first one of an episode sets it."""
+        if encoded.ndim != 1 + len(self._agent.actor.spec.observation.shape) or not len(encoded):
+            raise InputError(
+                f"The observations have shape {encoded.shape}; expected one, or a batch with one axis more."
+            )
+        if len(encoded) != len(self._now.first):
+            if self._now.decision is not None:
+                raise InputError(
+                    f"The batch has {len(encoded)} observations; expected {len(self._now.first)}, as since the last "
+                    "reset()."
+                )
+            self._now = self._start(len(encoded))
+        return encoded
+
+    def _tensors_for(self, batch: int) -> tuple[torch.Tensor, CandidateSet[torch.Tensor]]:
+        """The task and C for each environment of a batch; the same tensors as long as they do not change."""
+        if len(self._tensors[0]) != batch:
+            w, candidates = self._one
+            self._tensors = (
+                w.expand(batch, -1),
+                candidates.map(lambda values: values.expand(batch, *values.shape[1:])),
+            )
+        return self._tensors
+
+    def _mask(self, legal: ArrayLike | None, batch: int) -> NDArray[np.bool_]:
+        spec = self._agent.actor.spec
         if legal is None and spec.masked:
             raise InputError(
                 'legal is missing; expected info["action_mask"], because some actions of '
-                f"{self.agent.file.environment!r} are illegal in some states."
+                f"{self._agent.file.environment!r} are illegal in some states."
             )
-        mask = np.ones(spec.actions, np.bool_) if legal is None else np.array(legal, np.bool_)
-        if mask.shape != (spec.actions,) or not mask.any():
+        if legal is None:
+            return np.broadcast_to(self._everything_legal, (batch, spec.actions)).copy()
+        mask = np.array(legal, np.bool_)
+        if mask.shape not in {(spec.actions,), (batch, spec.actions)} or not mask.any(axis=-1).all():
             raise InputError(f"legal is {legal!r}; expected {spec.actions} entries, one per action, not all false.")
-        return torch.from_numpy(mask[None])
+        return np.broadcast_to(mask, (batch, spec.actions)).copy()
+
+    def _explored(self, greedy: torch.Tensor, legal: NDArray[np.bool_]) -> torch.Tensor:
+        """Replace actions by random legal ones with probability ε."""
+        explores = self._rng.random(len(legal)) < self._epsilon
+        random = np.where(legal, self._rng.random(legal.shape), -1.0).argmax(axis=1)
+        return torch.from_numpy(np.where(explores, random, greedy.numpy()))
+
+
+_SETTABLE = ("task", "candidates", "rule", "epsilon")
 
 
 def load_agent(directory: str | os.PathLike[str], seed: int | None = None, trust: bool = False) -> TrainedAgent:
@@ -241,6 +422,6 @@ def load_agent(directory: str | os.PathLike[str], seed: int | None = None, trust
     if seed is None:
         seed = file.seeds[0]
     if seed not in file.seeds:
-        raise InputError(f"The agent in {directory} has no seed {seed}; expected one of {list(file.seeds)}.")
+        raise InputError(f"The agent in {directory} has no seed {seed!r}; expected one of {list(file.seeds)}.")
     run = file.seeds.index(seed)
     return TrainedAgent(file, {name: tensor[run] for name, tensor in weights.items()}, seed)

@@ -15,7 +15,7 @@ from usfa.version import __version__
 __all__ = ["main"]
 
 COMMANDS = (
-    *("train", "evaluate", "diagnose", "front", "reproduce", "watch", "play", "export"),
+    *("train", "evaluate", "diagnose", "front", "plot", "reproduce", "watch", "play", "export"),
     *("check-env", "plan-cluster", "list"),
 )
 
@@ -25,6 +25,7 @@ USAGE = """usfa: one agent for every task r = φ·w, by universal successor feat
   usfa evaluate RUN         score a trained agent on any task, without learning
   usfa diagnose RUN         explain its score on a task: values, returns, idle steps
   usfa front RUN            score it over many preferences: front, utility, hypervolume, figures
+  usfa plot RUN ...         compare the learning curves of runs
   usfa reproduce WHAT       reproduce an experiment of the paper: trip, one-state, room
   usfa watch ENVIRONMENT    record a policy as film and contact sheet
   usfa play                 open the playground in the browser, with sliders for the task

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
-import torch
 import tyro
 from rich.console import Console
 
@@ -20,6 +19,7 @@ from usfa.figures import save
 from usfa.figures.cluster import plan
 from usfa.learning import choose_device
 from usfa.runs import build_agent, preset
+from usfa.threads import threads
 
 __all__ = ["PlanCluster", "run"]
 
@@ -74,8 +74,7 @@ def run(words: list[str]) -> None:
 def _measured(command: PlanCluster) -> Costs:
     config = preset(command.preset)
     agent = build_agent(config)
-    torch.set_num_threads(config.threads)  # as in training
-    with connected(ClusterConfig("local", cpus_per_actor=0.5)):
+    with connected(ClusterConfig("local", cpus_per_actor=0.5)), threads(config.threads):  # as in training
         settings = (agent, config.learner, config.environments, config.tasks, config.seeds)
         return measure_costs(*settings, choose_device(config.device), command.rounds)
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import re
 import shutil
 import sys
 from collections import Counter
+from contextlib import redirect_stderr
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -30,6 +33,9 @@ __all__ = [
     "show_help",
     "table_of",
 ]
+
+
+_WHOLE = ("indicator", "task_set", "rule")  # columns of texts that are not broken
 
 
 @dataclass(frozen=True)
@@ -77,8 +83,29 @@ class AgentOptions:
 
 
 def parse(command: Any, program: str, words: list[str], default: Any = None) -> Any:
+    """Parse the options of a command; InputError if they cannot be parsed."""
     _check_repeats(words)
-    return tyro.cli(command, prog=f"usfa {program}", args=words, default=default, description=command.__doc__)
+    printed = io.StringIO()
+    try:
+        with redirect_stderr(printed):
+            return tyro.cli(command, prog=f"usfa {program}", args=words, default=default, description=command.__doc__)
+    except SystemExit as stop:
+        if stop.code in (0, None):  # help
+            raise
+        raise InputError(f"{_reason(printed.getvalue())}; see usfa {program} --help.") from None
+
+
+def _reason(printed: str) -> str:
+    """The reason in a box that tyro prints: unknown options first, otherwise its first part."""
+    inside = "\n".join(line.strip("│|╭╮╰╯+ ") for line in printed.splitlines())
+    parts = [" ".join(part.split()) for part in re.split(r"[─-]{10,}", inside)]
+    parts = [part for part in parts if ":" in part]  # not the title
+    unknown = [part for part in parts if part.startswith("Unrecognized")]
+    first = (unknown or parts or ["The options cannot be parsed"])[0]
+    if first.startswith("Missing from"):
+        names = re.findall(r"(?<!\S)(?:--[\w.-]+|[A-Z]{3,}(?= ))", first)
+        first = f"Missing: {', '.join(name for name in names if name != 'STR') or 'the first word'}"
+    return first.removesuffix(".")
 
 
 def _check_repeats(words: list[str]) -> None:
@@ -111,12 +138,15 @@ def progress_console() -> Console:
 
 
 def table_of(rows: pd.DataFrame, title: str) -> Table:
+    """A table for the terminal, without the columns that are empty."""
+    cells = {str(name): [format_cell(cell) for cell in column] for name, column in rows.items()}
+    shown = {name: column for name, column in cells.items() if not column or set(column) - {"", "–"}}
     table = Table(title=escape(title), title_justify="left", box=None, pad_edge=False)
-    for name, column in rows.items():
-        justify: Literal["left", "right"] = "right" if pd.api.types.is_numeric_dtype(column) else "left"
-        table.add_column(escape(str(name)), justify=justify)
-    for row in rows.itertuples(index=False):
-        table.add_row(*(escape(format_cell(cell)) for cell in row))
+    for name in shown:
+        justify: Literal["left", "right"] = "right" if pd.api.types.is_numeric_dtype(rows[name]) else "left"
+        table.add_column(escape(name), justify=justify, no_wrap=name in _WHOLE)
+    for row in zip(*shown.values(), strict=True):
+        table.add_row(*map(escape, row))
     return table
 
 

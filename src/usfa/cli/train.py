@@ -29,10 +29,22 @@ from usfa.environments import ENVIRONMENTS, check_trusted, similar_environments
 from usfa.environments.room.yardstick import is_standard_room, read_yardstick
 from usfa.errors import InputError, unknown_name
 from usfa.evaluation import summarise
+from usfa.figures import save
+from usfa.figures.learning import learning_curves
 from usfa.paper.room_report import ROOM_TITLE, final_table, has_rows_for, summary_of
 from usfa.records import to_json
 from usfa.registry import import_modules, is_own
-from usfa.runs import PRESETS, TrainConfig, preset, settings_for, train
+from usfa.runs import (
+    PRESETS,
+    Callback,
+    TensorBoard,
+    TrainConfig,
+    WeightsAndBiases,
+    preset,
+    settings_for,
+    train,
+)
+from usfa.runs.curves import curves_of
 from usfa.runs.directory import RunDirectory
 from usfa.runs.loading import read_training
 from usfa.runs.presets import agent_name
@@ -64,6 +76,16 @@ class Train:
     cluster: Annotated[ClusterConfig, tyro.conf.arg(name="")] = field(default_factory=ClusterConfig)
     frames: int | None = None
     """Shorthand for a budget in frames, with the same number of frames between snapshots."""
+    tensorboard: bool = False
+    """Log for TensorBoard into the run directory (extra tensorboard)."""
+    wandb: str | None = None
+    """Log to this project of Weights & Biases (extra wandb)."""
+
+    @property
+    def callbacks(self) -> list[Callback]:
+        """The loggers; InputError if one is not installed."""
+        loggers: list[Callback] = [TensorBoard()] if self.tensorboard else []
+        return loggers + ([WeightsAndBiases(self.wandb)] if self.wandb is not None else [])
 
     @property
     def resolved(self) -> TrainConfig:
@@ -107,7 +129,12 @@ def run(words: list[str]) -> None:
         check_trusted(saved.environment, trust or named, saved.phi)
         command = _with_flags(name, rest, saved)
     path, existing = command.output.path(name), command.output.existing
-    _print_training(train(command.resolved, path, existing, progress_console(), cluster=command.cluster))
+    callbacks, console = command.callbacks, progress_console()
+    finished = existing == "resume" and RunDirectory(path).scores.exists()
+    done = train(command.resolved, path, existing, console, cluster=command.cluster, callbacks=callbacks)
+    if finished:
+        print_lines(f"The run in {path} was finished already; these are its scores.")
+    _print_training(done)
 
 
 def _check_same_run(what: str, named: TrainConfig, saved: TrainConfig, path: Path) -> None:
@@ -154,6 +181,10 @@ def _print_training(run: RunDirectory) -> None:
     Console().print(table)
     if scores.snapshot.max() < config.milestones[-1]:
         print_lines(f"The last snapshot is missing; these are the scores of snapshot {scores.snapshot.max()}.")
+    curve = run.figures / "learning-curve.png"
+    run.claim(f"{run.figures.name}/{curve.name}")
+    save(learning_curves(curves_of(scores)), curve)
+    print_lines(f"Learning curve: {curve}")
     if run.trajectories.exists():
         run.check_unchanged(run.trajectories.name)
         print_lines(f"Of the actors: {read_account(run.trajectories)}.")
@@ -168,5 +199,5 @@ def _table_of_means(scores: pd.DataFrame) -> Table:
     final = final.assign(gap=final.optimal - final.score)
     known = bool(final.gap.notna().all())
     summary = summarise(final, ["candidates", "rule", "task_set"], "gap" if known else "score")
-    shown = summary[["candidates", "rule", "task_set", "mean", "std", "low", "high", "runs", "tasks"]]
+    shown = summary[["candidates", "rule", "task_set", "mean", "low", "high", "runs"]]
     return table_of(shown, f"{'mean gap to the optimum' if known else 'mean undiscounted return'}, 95 % interval")

@@ -31,6 +31,8 @@ class WatchCommand:
 
 
 def run(words: list[str]) -> None:
+    if words[:1] in (["-h"], ["--help"]):
+        words = ["ENVIRONMENT", *words]
     missing = f"An environment is missing; expected one of {', '.join(ENVIRONMENTS)}."
     if show_help(words, WatchCommand.__doc__, missing):
         return

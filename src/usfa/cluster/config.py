@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from usfa.errors import InputError
+from usfa.records import settle
 
 __all__ = ["ClusterConfig", "requests_per_actor"]
 
@@ -36,6 +37,7 @@ class ClusterConfig:
     """CPUs that Ray reserves for each actor; less than 1 lets actors share a CPU."""
 
     def __post_init__(self) -> None:
+        settle(self)
         for name, value in {"actors": self.actors, "in-flight": self.in_flight}.items():
             if value is not None and value < 1:
                 raise InputError(f"--{name} is {value}; expected at least 1.")

@@ -72,8 +72,8 @@ def check_environment(
         seed: of the environment and the actions.
         console: shows a progress bar while the check runs.
     """
-    if steps < 1 or seed < 0:
-        raise InputError(f"steps is {steps} and seed {seed}; expected at least 1, and 0 or more.")
+    if not (isinstance(steps, int) and isinstance(seed, int) and steps >= 1 and seed >= 0):
+        raise InputError(f"steps is {steps!r} and seed {seed!r}; expected whole numbers, at least 1, and 0 or more.")
     with ExitStack() as stack:
         bar = stack.enter_context(progress_bar("random steps", steps, "steps", console, stays=False))
         if isinstance(environment, gym.Env):

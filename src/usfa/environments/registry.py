@@ -78,8 +78,10 @@ _REGISTERED: dict[str, Callable[..., Environment]] = {}
 
 def register(name: str, environment: Callable[..., Environment] | Environment) -> None:
     """Register a class, a function or an instance, which is copied, under a name for configurations in this process."""
-    if ":" in name or name in ENVIRONMENTS:
+    if not isinstance(name, str) or ":" in name or name in ENVIRONMENTS:
         raise InputError(f"The environment cannot be registered as {name!r}; expected a new name without a colon.")
+    if not (callable(environment) or isinstance(environment, gym.Env)):
+        raise InputError(f"The environment is {environment!r}; expected a class, a function, or a gymnasium.Env.")
     _REGISTERED[name] = partial(_copy, environment) if isinstance(environment, gym.Env) else environment
 
 
@@ -147,6 +149,8 @@ def make(name: str, /, phi: PhiSource = "reward", **arguments: Any) -> Environme
         phi: source of φ: "reward", "info", "module:function" or a function, see :class:`VectorReward`.
         arguments: of the environment.
     """
+    if not isinstance(name, str):
+        raise InputError(f"The environment is {name!r}; expected its name, such as 'trip' or 'own_module:Own'.")
     return with_phi(_created(_creator(name), repr(name), arguments), phi)
 
 

@@ -156,7 +156,7 @@ class ObservationSpec:
         """Encode one observation or a batch as [..., *shape], always a copy."""
         if self.parts:
             return self._encode_parts(observation)
-        values = np.asarray(observation)
+        values = _array_of(observation)
         if self.states:
             return _one_hot(values[..., None], (self.states,), (self.start,))
         given = self.shape if self.given is None else self.given
@@ -200,6 +200,15 @@ class ObservationSpec:
         if len(given) == 4:
             values = np.moveaxis(values, -4, -2)
         return np.array(values.reshape(*batch, *self.shape), order="C")
+
+
+def _array_of(observation: object) -> NDArray[Any]:
+    if isinstance(observation, tuple) and len(observation) == 2 and isinstance(observation[1], dict):
+        raise InputError("The observation is the pair that env.reset() returns; expected its first entry.")
+    try:
+        return np.asarray(observation)
+    except ValueError:  # lists of different lengths
+        raise InputError(f"The observation is a {type(observation).__name__} that is no array; expected one.") from None
 
 
 def _has_channels_first(given: tuple[int, ...]) -> bool:

@@ -23,6 +23,7 @@ from usfa.learning.rollout import Rollout
 from usfa.losses import td_errors
 from usfa.networks import Network, Runs
 from usfa.samplers import LearnedPolicies
+from usfa.threads import threads
 from usfa.trajectory import Trajectory, is_seam, tensors_of, trajectory_of
 
 __all__ = ["accuracy_of", "measured_accuracy"]
@@ -51,6 +52,7 @@ class _Followed(NamedTuple):
     real: Tensor  # [T, B]     bool, not a seam
 
 
+@threads(1)
 def measured_accuracy(
     agent: Agent,
     network: Network,

@@ -22,9 +22,10 @@ from usfa.agents import TrainedAgent
 from usfa.decisions import PAPER_RULE, CandidateSet, Decision, Follow, Rule, Situation, decided, parse_rule, rule_name
 from usfa.environments import EnvironmentSource
 from usfa.errors import InputError
-from usfa.evaluation.episodes import PATIENCE, OnStep, acting, environments_of, episode_batch, playing
+from usfa.evaluation.episodes import PATIENCE, OnStep, acting, check_agent, environments_of, episode_batch, playing
 from usfa.evaluation.score import ScoringProtocol, listed_rules
 from usfa.tasks import format_task, parse_task
+from usfa.threads import threads
 
 __all__ = ["Diagnosis", "diagnose"]
 
@@ -56,6 +57,7 @@ class Diagnosis:
     the discounted return from there) and error, the mean of |ψ_i - return|."""
 
 
+@threads(1)
 def diagnose(
     agent: TrainedAgent,
     task: str | ArrayLike,
@@ -81,9 +83,11 @@ def diagnose(
         trust: whether to import modules that the agent's file names.
         console: for progress bars; None shows nothing.
     """
+    check_agent(agent)
     if not agent.actor.has_psi:
         raise InputError("A UVFA has no policies to compare; expected an agent with successor features.")
     protocol = ScoringProtocol(episodes, epsilon, seed)
+    episodes = protocol.episodes
     w = parse_task(task, agent.file.spec.features)
     chosen = agent.candidates(w, candidates, protocol.rng())
     given = listed_rules((agent.default_rule, PAPER_RULE) if rules is None else rules)

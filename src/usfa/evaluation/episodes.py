@@ -28,6 +28,7 @@ __all__ = [
     "OnStep",
     "VectorReturns",
     "acting",
+    "check_agent",
     "check_fits",
     "environments_of",
     "episode_batch",
@@ -51,6 +52,12 @@ def environments_of(agent: TrainedAgent, trust: bool, environment: str | None = 
     check_trusted(agent.file.environment if environment is None else None, trust, agent.file.phi)
     name = agent.file.environment if environment is None else environment
     return source(name, phi=agent.file.phi, **agent.file.environment_arguments)
+
+
+def check_agent(agent: object) -> None:
+    """Raise InputError for anything but a loaded agent, such as its name."""
+    if not isinstance(agent, TrainedAgent):
+        raise InputError(f"The agent is {agent!r}; expected one from usfa.load.")
 
 
 class EpisodeBatch(NamedTuple):
@@ -171,10 +178,11 @@ def check_fits(actor: Agent, environments: Batch) -> None:
 def acting(
     actor: Agent, network: Network, batch: EpisodeBatch, rule: Rule, epsilon: float, rng: np.random.Generator
 ) -> Iterator[Moment]:
-    """Act on the tasks of a batch by a rule, ε-greedily; yield every step, without end."""
+    """Act on the tasks of a batch by a rule, ε-greedily; yield every step, without end. The network must be frozen."""
     environments = batch.environments
     check_fits(actor, environments)
     tasks, candidates = task_tensor(batch.w), batch.candidates.tensors()
+    network.hold(candidates.z)
     memory = actor.initial_state(len(environments))
     action = np.zeros(len(environments), np.int64)
     state = None
@@ -186,7 +194,7 @@ def acting(
             torch.from_numpy(environments.first),
             memory,
         )
-        with torch.no_grad():
+        with torch.inference_mode():
             decision, memory = actor.act(network, present, tasks, candidates, rule, state)
         state = decision.state
         action = epsilon_greedy(decision.action.numpy()[None], environments.legal[None], epsilon, [rng])[0]

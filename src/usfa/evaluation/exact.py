@@ -24,6 +24,7 @@ from usfa.functional import (
     successor_features,
 )
 from usfa.networks import Network
+from usfa.threads import threads
 
 __all__ = ["bound_table", "decision_tables", "exact_mdp", "exact_scores"]
 
@@ -78,6 +79,7 @@ def decision_tables(
     return decision.action.unflatten(0, (len(w), mdp.states))
 
 
+@threads(1)
 def bound_table(agent: TrainedAgent, mdp: TabularMDP, w: Array, z: Array) -> pd.DataFrame:
     """Proposition 1 for each task: distance, approximation, total, printed, and the true gap of GPI, Eq. 3.
 

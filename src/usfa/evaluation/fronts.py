@@ -15,7 +15,7 @@ from usfa.agents import TrainedAgent
 from usfa.decisions import Rule, parse_rule, rule_name
 from usfa.environments import Environment, feature_count
 from usfa.errors import InputError
-from usfa.evaluation.episodes import environments_of, episode_batch, playing, vector_returns
+from usfa.evaluation.episodes import check_agent, environments_of, episode_batch, playing, vector_returns
 from usfa.evaluation.exact import exact_mdp
 from usfa.evaluation.score import ScoringProtocol, candidates_name
 from usfa.functional import (
@@ -30,6 +30,7 @@ from usfa.functional import (
     sparsity,
 )
 from usfa.tasks import parse_task, parse_tasks, spread_over_simplex
+from usfa.threads import threads
 
 __all__ = [
     "environment_front",
@@ -51,6 +52,7 @@ _UNKNOWN = float("nan")
 # --- front of an agent ---
 
 
+@threads(1)
 def front_of(
     agent: TrainedAgent,
     preferences: str | ArrayLike = PREFERENCES,
@@ -86,8 +88,10 @@ def front_of(
     the known front; nondominated and supported, whether the value is on the Pareto front and in the convex coverage set
     of all values; candidates, rule, gamma, episodes and epsilon, as above.
     """
+    check_agent(agent)
     w, gamma = _preferences(agent, preferences), _checked_gamma(agent, gamma)
     protocol = ScoringProtocol(episodes, epsilon, seed)
+    episodes, epsilon = protocol.episodes, protocol.epsilon
     optimal = _optimal(known, w)
     chosen = agent.candidates(w, candidates, protocol.rng())
     rule = parse_rule(agent.default_rule if rule is None else rule)
@@ -127,8 +131,8 @@ def _preferences(agent: TrainedAgent, preferences: str | ArrayLike) -> Array:
 
 def _checked_gamma(agent: TrainedAgent, gamma: float | None) -> float:
     gamma = agent.file.gamma if gamma is None else gamma
-    if not 0 < gamma <= 1:
-        raise InputError(f"gamma is {gamma}; expected a number above 0, at most 1.")
+    if not (isinstance(gamma, int | float | np.number) and 0 < gamma <= 1):
+        raise InputError(f"gamma is {gamma!r}; expected a number above 0, at most 1.")
     return gamma
 
 

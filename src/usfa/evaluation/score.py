@@ -22,10 +22,12 @@ from usfa.agents import TrainedAgent
 from usfa.decisions import SINGLE, CandidateSet, Follow, Rule, parse_rule, rule_name
 from usfa.environments import EnvironmentSource
 from usfa.errors import InputError
-from usfa.evaluation.episodes import environments_of, episode_batch, playing, vector_returns
+from usfa.evaluation.episodes import check_agent, environments_of, episode_batch, playing, vector_returns
 from usfa.evaluation.exact import exact_mdp, exact_scores
 from usfa.functional import TabularMDP, optimal_return
+from usfa.records import settle
 from usfa.tasks import format_task, moderate, parse_tasks
+from usfa.threads import threads
 
 __all__ = ["Scorer", "Scores", "ScoringProtocol", "candidates_name", "evaluate", "listed_rules"]
 
@@ -48,10 +50,13 @@ class ScoringProtocol:
     exact: bool | None = None  # require exact scores (True) or episodes (False)
 
     def __post_init__(self) -> None:
+        settle(self)
         if self.episodes < 1 or not 0 <= self.epsilon <= 1:
             raise InputError(
                 f"episodes is {self.episodes} and epsilon {self.epsilon}; expected at least 1, and 0 to 1."
             )
+        if self.seed < 0:
+            raise InputError(f"seed is {self.seed}; expected a whole number from 0.")
 
     def rng(self) -> np.random.Generator:
         return np.random.default_rng([self.seed, 1])
@@ -109,6 +114,7 @@ def evaluate(
     Returns: a row for each candidate set, rule and task: candidates, rule, task, score, std (of the episodes), optimal,
     gap.
     """
+    check_agent(agent)
     protocol = ScoringProtocol(episodes, epsilon, seed, exact)
     w = _task_rows(tasks, agent.file.spec.features)
     scorer = Scorer(environments_of(agent, trust))
@@ -135,6 +141,7 @@ class Scorer:
             self._mdp, self._name = exact_mdp(env), str(env)
         self._optima: dict[bytes, Array] = {}
 
+    @threads(1)
     def score(
         self,
         agent: TrainedAgent,

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from usfa.errors import InputError
 from usfa.losses import LossSettings
+from usfa.records import settle
 from usfa.registry import text_of
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ class LearnerConfig:
     def __post_init__(self) -> None:
         for name in ("policies", "tasks"):
             object.__setattr__(self, name, text_of(getattr(self, name), f"learner.{name}"))
+        settle(self, "learner.")
         for name, most in _MOST.items():
             if getattr(self, name) < 1:
                 raise InputError(f"{name} is {getattr(self, name)}; expected at least 1.")

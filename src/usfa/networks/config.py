@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from usfa.errors import InputError
+from usfa.records import settle
 from usfa.registry import text_of
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class NetworkConfig:
     def __post_init__(self) -> None:
         for name in ("trunk_class", "network_class"):
             object.__setattr__(self, name, text_of(getattr(self, name), f"network.{name}"))
+        settle(self, "network.")
         for name, sizes in {"trunk": self.trunk, "embedding": self.embedding, "head": self.head}.items():
             if not sizes or min(sizes) < 1:
                 raise InputError(f"network.{name} is {sizes}; expected one or more widths of at least 1.")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -47,23 +48,41 @@ class Convolutions(nn.ModuleList):
                     "expected fewer or smaller ones."
                 )
         self.features = height * width * channels
+        self._fixed: list[_Kernel] = []
+
+    @torch.no_grad()
+    def freeze(self) -> None:
+        """Compute the kernels once and store their channels last, as the image; the weights must not change."""
+        self._fixed = [
+            _Kernel(weight.contiguous(memory_format=torch.channels_last), bias.clone(), stride)
+            for weight, bias, stride in self._kernels()
+        ]
+
+    def _kernels(self) -> Iterator[_Kernel]:
+        for index, layer in enumerate(self):
+            assert isinstance(layer, nn.Conv2d)
+            assert layer.bias is not None
+            kernel = _Kernel(layer.weight, layer.bias, layer.stride)
+            yield kernel if index else kernel.for_bytes()
 
     def forward(self, image: Tensor) -> Tensor:
         # Channels stay last in memory, which is fastest with oneDNN and cuDNN; only the cast copies.
         x = image.flatten(end_dim=-4).movedim(-1, -3).float()
-        first, *others = self
-        x = torch.relu(_on_bytes(first, x))
-        for layer in others:
-            x = torch.relu(layer(x))
-        return x.flatten(1).unflatten(0, image.shape[:-3])
+        for weight, bias, stride in self._fixed or self._kernels():
+            x = torch.relu(conv2d(x, weight, bias, stride))
+        return x.flatten(1).view(*image.shape[:-3], self.features)
 
 
-def _on_bytes(layer: nn.Module, x: Tensor) -> Tensor:
-    """Apply a convolution to x/255 - ½ by scaling the weights, which are far fewer than the pixels."""
-    assert isinstance(layer, nn.Conv2d)
-    assert layer.bias is not None
-    bias = layer.bias - layer.weight.sum(dim=(1, 2, 3)) / 2
-    return conv2d(x, layer.weight / 255, bias, layer.stride)
+class _Kernel(NamedTuple):
+    """Weights and stride of a convolution."""
+
+    weight: Tensor
+    bias: Tensor
+    stride: tuple[int, ...]
+
+    def for_bytes(self) -> _Kernel:
+        """Apply the convolution to x/255 - ½ by scaling the weights, which are far fewer than the pixels."""
+        return _Kernel(self.weight / 255, self.bias - self.weight.sum(dim=(1, 2, 3)) / 2, self.stride)
 
 
 class Memory(nn.Module):

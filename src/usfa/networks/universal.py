@@ -66,6 +66,22 @@ class Network(nn.Module):
         """The core state at the start of B episodes; none by default."""
         return ()
 
+    def freeze(self) -> None:
+        """Prepare the network for acting only: compute once what depends on the weights alone.
+
+        The weights must not change afterwards. Values stay the same to the bit.
+        """
+        self.requires_grad_(False).eval()
+        for part in self.modules():
+            if isinstance(part, Convolutions):
+                part.freeze()
+
+    def hold(self, z: Tensor) -> None:
+        """Compute once what depends on z [B, N, D] and the weights alone, for following calls with the same tensor.
+
+        Only for frozen networks. Neither z nor the weights may change in place. By default nothing is computed.
+        """
+
     @abstractmethod
     def forward(self, inputs: Inputs, core_state: CoreState, z: Tensor) -> tuple[Tensor, CoreState]:
         """Unroll the network over T steps; acting uses T = 1.
@@ -139,6 +155,7 @@ class UniversalNetwork(Network):
         self.join = nn.Linear(self.trunk.features + config.embedding[-1], config.head[0])
         self.head = mlp(config.head)
         self.output = nn.Linear(config.head[-1], sizes.actions * sizes.outputs)
+        self._held: tuple[Tensor, Tensor] | tuple[None, None] = (None, None)
 
     @property
     def batches_runs(self) -> bool:  # type: ignore[override]
@@ -147,26 +164,39 @@ class UniversalNetwork(Network):
     def initial_state(self, batch: int) -> CoreState:
         return self.trunk.initial_state(batch)
 
+    @torch.no_grad()
+    def hold(self, z: Tensor) -> None:
+        if z is not self._held[0]:
+            self._held = z, self._of_policy(z, self._join_weights()[1])
+
     def forward(self, inputs: Inputs, core_state: CoreState, z: Tensor) -> tuple[Tensor, CoreState]:
         state, core_state = self.trunk(inputs, core_state)  # [T, B, F]
-        policy = z
-        for layer in self.embedding:
-            policy = torch.relu(layer(policy))  # [B, N, E]
-        x = self._join(state, policy)  # [T, B, N, H]
+        w_state, w_policy = self._join_weights()
+        held, of_held = self._held
+        of_policy = of_held if z is held and of_held is not None else self._of_policy(z, w_policy)
+        x = self._join(linear(state, w_state, self.join.bias)[:, :, None], of_policy)  # [T, B, N, H]
         for layer in self.head:
             x = torch.relu(layer(x))
-        values: Tensor = self.output(x).float().unflatten(-1, self.outputs)
+        values: Tensor = self.output(x).float().view(*x.shape[:-1], *self.outputs)
         return values if self.output_scale == 1 else values * self.output_scale, core_state
 
-    def _join(self, state: Tensor, policy: Tensor) -> Tensor:
-        """Combine f(h) [T, B, F] and g(z) [B, N, E] -> [T, B, N, H].
+    def _join_weights(self) -> tuple[Tensor, ...]:
+        """W_f and W_g, where W [f, g] = W_f f + W_g g."""
+        features = self.trunk.features
+        return self.join.weight.split([features, self.join.in_features - features], dim=1)
 
-        Concatenation: W [f, g] = W_f f + W_g g, computed for T·B states and B·N policies instead of T·B·N pairs.
+    def _of_policy(self, z: Tensor, w_policy: Tensor) -> Tensor:
+        """W_g g(z): [B, N, D] -> [B, N, H]."""
+        for layer in self.embedding:
+            z = torch.relu(layer(z))  # [B, N, E]
+        return linear(z, w_policy)
+
+    def _join(self, of_state: Tensor, of_policy: Tensor) -> Tensor:
+        """Combine W_f f(h) + b [T, B, 1, H] and W_g g(z) [B, N, H] -> [T, B, N, H].
+
+        Concatenation: the sum, computed for T·B states and B·N policies instead of T·B·N pairs.
         Inner product: Σ_k o_k ReLU(W_f f + b)_k (W_g g)_k; the output layer computes the sum with the weights o.
         """
-        w_state, w_policy = self.join.weight.split([state.shape[-1], policy.shape[-1]], dim=1)
-        of_state = linear(state, w_state, self.join.bias)[:, :, None]
-        of_policy = linear(policy, w_policy)
         if self.inner_product:
             return torch.relu(of_state) * of_policy
         return torch.relu(of_state + of_policy)

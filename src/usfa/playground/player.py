@@ -208,7 +208,7 @@ def has_psi(agent: TrainedAgent) -> bool:
 # --- decisions of several players at once ---
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def decide(players: Sequence[Player]) -> None:
     """Set the decision of every player, with one network call per agent and one decision per rule and size of C."""
     for group in _grouped(players, lambda player: id(player.agent)):

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
-import torch
 import uvicorn
 from starlette.applications import Starlette
 
@@ -23,6 +22,7 @@ from usfa.playground.connections import HttpConnection, SocketConnection
 from usfa.playground.limits import Limits, LogLimit, TokenBucket
 from usfa.playground.protocol import MESSAGE_BYTES
 from usfa.playground.security import Access, is_local
+from usfa.threads import threads
 
 __all__ = ["Address", "make_server", "serve", "url_of"]
 
@@ -93,9 +93,9 @@ def make_server(app: Starlette, limits: Limits | None = None) -> uvicorn.Server:
     return uvicorn.Server(config)
 
 
+@threads(1)
 def serve(catalogue: Catalogue, address: Address, limits: Limits | None = None, browser: bool = True) -> None:
     """Serve until Ctrl-C."""
-    torch.set_num_threads(1)  # more threads do not speed up small networks
     access = Access.for_host(address.host)
     with address.bind() as listener:
         url = url_of(listener, access)

@@ -1,5 +1,6 @@
 """Training runs: configurations, presets with the paper's settings, run directories, training, loading."""
 
+from usfa.runs.callbacks import Callback, TensorBoard, Training, WeightsAndBiases
 from usfa.runs.config import EvaluationConfig, TrainConfig
 from usfa.runs.directory import RunDirectory
 from usfa.runs.exporting import ONNX_FILE, export
@@ -12,9 +13,13 @@ __all__ = [
     "ONNX_FILE",
     "PRESETS",
     "SHIPPED_AGENTS",
+    "Callback",
     "EvaluationConfig",
     "RunDirectory",
+    "TensorBoard",
     "TrainConfig",
+    "Training",
+    "WeightsAndBiases",
     "build_agent",
     "export",
     "load",

@@ -44,10 +44,11 @@ class MetricsLog:
         with closing(self._file):
             self._file.sync()  # scores.csv, written later, marks the run as complete
 
-    def write(self, update: Update) -> None:
+    def write(self, update: Update) -> dict[str, Any] | None:
+        """Add the outcome of a round; return the line that was written, if any."""
         self._recent.append(update)
         if self._learner.rounds % LOG_EVERY:
-            return
+            return None
         loss = float(np.mean([recent.loss for recent in self._recent]))
         episode_phi = np.concatenate([recent.episode_phi for recent in self._recent])
         where = np.concatenate([recent.episode_environment for recent in self._recent])
@@ -63,9 +64,11 @@ class MetricsLog:
             "seconds": round(time.monotonic() - self._started, 3),
         }
         report = self._learner.acting.report()
-        self._file.append(line | ({"cluster": report} if report else {}))
+        line |= {"cluster": report} if report else {}
+        self._file.append(line)
         self._recent.clear()
         self._set_note(loss, returns)
+        return line
 
     def _returns(self, episode_phi: NDArray[np.float64], where: NDArray[np.int64]) -> dict[str, float]:
         """Mean return of the episodes of each training task, if the tasks of environments are fixed."""
@@ -100,8 +103,12 @@ class SnapshotWriter:
         self._in_half = {milestones[-1]} if last_in_half else set()
         self._open: dict[int, _OpenSnapshot] = {}
 
-    def update(self, learner: Learner) -> None:
-        """Freeze the runs that have reached a milestone; call this after every step of the learner."""
+    def update(self, learner: Learner) -> list[int]:
+        """Freeze the runs that have reached a milestone; call this after every step of the learner.
+
+        Returns: the milestones that all runs have reached now, whose snapshots were written.
+        """
+        written = []
         for milestone in list(self._waiting):
             arrived = learner.progress >= milestone
             if not arrived.any():
@@ -113,6 +120,8 @@ class SnapshotWriter:
                 self._run.save_snapshot(milestone, tensors, snapshot.counters())
                 self._waiting.remove(milestone)
                 del self._open[milestone]
+                written.append(milestone)
+        return written
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         tensors = {
@@ -217,13 +226,17 @@ class Checkpoints:
 
     def stop(self) -> NoReturn:
         """Save a checkpoint if possible, and raise Interrupted."""
-        # If saving would restart episodes, resume from the last regular checkpoint, as an uninterrupted run continues.
-        if self._learner.saves_exactly:
-            self.save()
+        self.keep()
         raise Interrupted(
             f"Stopped after {self._learner.updates} updates; the same command with --resume continues from update "
             f"{self.saved_at}."
         )
+
+    def keep(self) -> None:
+        """Save a checkpoint, unless that would change the episodes of an uninterrupted run."""
+        # If saving would restart episodes, resume from the last regular checkpoint, as an uninterrupted run continues.
+        if self._learner.saves_exactly:
+            self.save()
 
 
 def _unknown(x: Tensor) -> Tensor:

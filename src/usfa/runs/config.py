@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from gymnasium import Env
 from numpy.typing import NDArray
 
 from usfa.agents import AGENTS
@@ -15,9 +17,10 @@ from usfa.environments import EnvironmentSource, source
 from usfa.errors import InputError
 from usfa.learning import LearnerConfig, check_environments
 from usfa.networks import NetworkConfig
-from usfa.registry import is_own, text_of
+from usfa.records import settle
+from usfa.registry import is_own, path_of, text_of
 from usfa.samplers import PolicySampler, parse_sampler
-from usfa.tasks import TASKS_OF_M, parse_tasks
+from usfa.tasks import TASKS_OF_M, format_task, parse_tasks
 
 if TYPE_CHECKING:
     from usfa.decisions import Rule
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
 else:  # configurations are saved as text
     AgentName = RuleName = str
 
-__all__ = ["EvaluationConfig", "TrainConfig"]
+__all__ = ["EvaluationConfig", "TrainConfig", "environment_text", "phi_text", "tasks_text"]
 
 
 @dataclass(frozen=True)
@@ -54,8 +57,10 @@ class EvaluationConfig:
 
     def __post_init__(self) -> None:
         for setting in ("rules", "final_rules"):
-            texts = tuple(text_of(rule, f"evaluation.{setting}") for rule in getattr(self, setting))
+            texts = tuple(text_of(rule, f"evaluation.{setting}") for rule in _several(getattr(self, setting)))
             object.__setattr__(self, setting, texts)
+        object.__setattr__(self, "tasks", tuple(map(tasks_text, _several(self.tasks))))
+        settle(self, "evaluation.")
         if self.snapshots > 10_000:
             raise InputError(f"snapshots is {self.snapshots}; expected at most 10,000.")
         if self.episodes < 1:
@@ -77,9 +82,9 @@ class TrainConfig:
     """One agent, trained with several seeds at once."""
 
     environment: str
-    """Name of the environment, see `usfa list`."""
+    """Name of the environment, see `usfa list`; in Python also a class, or a function that makes one. Saved as text."""
     training_tasks: str
-    """M: the name of a set, or a list such as "1,0;0,1"."""
+    """M: the name of a set, or a list such as "1,0;0,1"; in Python also an array [K, D]. Saved as text."""
     agent: AgentName = "usfa"
     """usfa, uvfa, or a class of your own, as module:Class."""
     environment_arguments: Mapping[str, bool | int | float | str] = field(default_factory=dict)
@@ -104,7 +109,15 @@ class TrainConfig:
     """Precision of the weights of the finished agent; fp16 halves its file. Scores are those of the saved weights."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "agent", text_of(self.agent, "agent"))
+        texts = {
+            "agent": text_of(self.agent, "agent"),
+            "environment": environment_text(self.environment),
+            "phi": phi_text(self.phi),
+            "training_tasks": tasks_text(self.training_tasks),
+        }
+        for name, text in texts.items():
+            object.__setattr__(self, name, text)
+        settle(self)
         if not _trains(self.agent):
             raise InputError(f"agent is {self.agent!r}, which is computed, not trained; expected usfa or uvfa.")
         if not self.seeds or len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
@@ -140,6 +153,37 @@ class TrainConfig:
         """Times of the snapshots in the unit of the budget; the first is 0, the last is the budget."""
         count, budget = self.evaluation.snapshots, self.learner.budget
         return tuple(round(budget * k / count) for k in range(count + 1))
+
+
+def _several(values: Any) -> Iterable[Any]:
+    """A sequence as it is; a text or any other single value as a sequence of one."""
+    return values if isinstance(values, list | tuple) else (values,)
+
+
+def environment_text(environment: object) -> str:
+    """The name of an environment, or "module:name" of a class or function; InputError if it cannot be saved."""
+    if isinstance(environment, str):
+        return environment
+    if not (isinstance(environment, FunctionType) or (isinstance(environment, type) and issubclass(environment, Env))):
+        raise InputError(
+            f"environment is {environment!r}, which cannot be saved; expected a name, a class derived from "
+            "gymnasium.Env or a function, or usfa.register gives it a name."
+        )
+    return path_of(environment, "environment")
+
+
+def phi_text(phi: object) -> str:
+    """The text of a source of φ; InputError for a function that is not at the top of a module."""
+    if isinstance(phi, str):
+        return phi
+    if not isinstance(phi, FunctionType):
+        raise InputError(f"phi is {phi!r}; expected 'reward', 'info', or a function at the top of a module.")
+    return path_of(phi, "phi")
+
+
+def tasks_text(tasks: object) -> str:
+    """The text of tasks [K, D]; a text stays as it is."""
+    return tasks if isinstance(tasks, str) else ";".join(format_task(w) for w in parse_tasks(tasks))  # type: ignore[arg-type]
 
 
 def _trains(agent: AgentName) -> bool:

@@ -194,6 +194,11 @@ class RunDirectory:
         """Add names of files to the manifest; required before they are written."""
         add_to_manifest(self.path, {CONFIG: "", **dict.fromkeys(names, "")})
 
+    def claim_folder(self, name: str) -> None:
+        """Add all files in a folder to the manifest; for files of other libraries, whose names are known only later."""
+        files = [file for file in (self.path / name).rglob("*") if file.is_file() and not file.is_symlink()]
+        self.claim(*(file.relative_to(self.path).as_posix() for file in files))
+
     def write(self, name: str, content: bytes) -> None:
         """Write a result, with its checksum in the manifest."""
         add_to_manifest(self.path, {name: sha256(content)})

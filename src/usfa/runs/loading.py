@@ -43,6 +43,8 @@ def load(path: str | os.PathLike[str], seed: int | None = None, trust: bool = Fa
         trust: whether to import modules that its file names, for networks, samplers and agents of users. Without it,
             import them first.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(f"path is {path!r}; expected the name of a shipped agent, or a directory.")
     return load_agent(agent_directory(os.fspath(path)), seed, trust)
 
 

@@ -72,7 +72,6 @@ _ROOM_PAPER = TrainConfig(
     ),
     seeds=(0,),
     checkpoint_every=50,
-    threads=2,
     precision="auto",
 )
 
@@ -82,7 +81,6 @@ _ROOM_LAPTOP = replace(
     network=NetworkConfig(((16, 6, 4), (32, 3, 2)), memory=128, trunk=(128,), head=(64,)),
     learner=replace(_ROOM_PAPER.learner, environments=64, replay_capacity=100, updates_per_round=16, budget=5_000_000),
     checkpoint_every=200,
-    threads=1,
     precision="fp32",
 )
 
@@ -179,7 +177,7 @@ def _variant_key(config: TrainConfig) -> tuple[object, ...]:
 
 
 def preset(name: str) -> TrainConfig:
-    if name not in PRESETS:
+    if not isinstance(name, str) or name not in PRESETS:
         raise unknown_name("preset", name, PRESETS)
     return PRESETS[name][0]
 

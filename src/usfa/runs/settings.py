@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from usfa.environments import Environment, EnvironmentBatch, ObservationSpec, feature_count, source
+from usfa.environments import Environment, EnvironmentBatch, ObservationSpec, PhiSource, feature_count, source
 from usfa.errors import InputError
 from usfa.evaluation import exact_mdp
 from usfa.learning import LearnerConfig
 from usfa.networks import MNIH_2015, NetworkConfig
 from usfa.progress import ProgressBar, progress_bar
-from usfa.runs.config import EvaluationConfig, TrainConfig
+from usfa.runs.config import EvaluationConfig, TrainConfig, environment_text, phi_text
 
 __all__ = ["settings_for"]
 
@@ -51,21 +51,22 @@ _BYTES_OF_PAST = 2 * 2**30
 
 
 def settings_for(
-    environment: str,
+    environment: str | Callable[..., Environment],
     arguments: Mapping[str, bool | int | float | str] | None = None,
-    phi: str = "reward",
+    phi: PhiSource = "reward",
     console: Console | None = None,
 ) -> TrainConfig:
     """Choose a configuration to train in any environment for all preferences on the simplex.
 
     Args:
-        environment: its name, as in :func:`usfa.environments.make`.
+        environment: its name, as in :func:`usfa.environments.make`, or its class or a function at the top of a module.
         arguments: arguments of the environment.
         phi: source of φ, see :class:`usfa.environments.VectorReward`.
         console: for a temporary progress bar; None shows nothing.
     """
-    if not isinstance(environment, str):  # configurations are saved as text
-        raise InputError(f"The environment is {environment}; expected a name, see usfa.environments.register.")
+    environment, phi = environment_text(environment), phi_text(phi)
+    if not isinstance(arguments, Mapping | None):
+        raise InputError(f"arguments is {arguments!r}; expected a dict of the environment's arguments.")
     env = source(environment, phi=phi, **(arguments or {})).one()
     spec, features = ObservationSpec.of(env.observation_space), feature_count(env)
     learner = replace(_learner(spec), gamma=_discount(env))

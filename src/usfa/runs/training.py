@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -28,9 +28,10 @@ from usfa.evaluation import csv_bytes, exact_mdp
 from usfa.files import require_space
 from usfa.learning import Learner, Precision, bytes_of_past, check_replay, choose_device, choose_precision
 from usfa.networks import Parameters
-from usfa.progress import interruptible, progress_bar
+from usfa.progress import AUTO, Display, interruptible, progress_bar, shown_on
 from usfa.records import to_json
 from usfa.registry import text_of
+from usfa.runs.callbacks import Callback, Training, check_callbacks
 from usfa.runs.checkpoints import Checkpoints, MetricsLog, SnapshotWriter, in_half
 from usfa.runs.config import TrainConfig
 from usfa.runs.directory import OnExisting, RunDirectory
@@ -38,6 +39,7 @@ from usfa.runs.presets import agent_name, command_for
 from usfa.runs.scoring import final_counts, final_means, measure_accuracy, score_snapshots
 from usfa.samplers import parse_sampler
 from usfa.tasks import parse_tasks
+from usfa.threads import threads
 
 __all__ = ["build_agent", "train"]
 
@@ -51,9 +53,10 @@ def train(
     config: TrainConfig,
     path: str | os.PathLike[str],
     existing: OnExisting = "refuse",
-    console: Console | None = None,
+    console: Display = AUTO,
     name: str | None = None,
     cluster: ClusterConfig | None = None,
+    callbacks: Sequence[Callback] = (),
 ) -> RunDirectory:
     """Train all seeds of a configuration, freeze snapshots, score them, save the agent.
 
@@ -63,10 +66,14 @@ def train(
         config: the configuration.
         path: the run directory.
         existing: "refuse", "resume" or "overwrite", if the directory already holds a run.
-        console: for progress bars; None shows nothing.
+        console: for progress bars; None shows nothing, and "auto" shows them in a terminal and in notebooks.
         name: name of the agent in the table of scores; by default its variant in the paper, or its kind.
         cluster: settings of a cluster; by default everything runs in this process.
+        callbacks: objects that watch the training, see :class:`usfa.Callback`. If one stops it, the directory has no
+            agent yet, and can be resumed.
     """
+    _check_arguments(config, path, cluster)
+    console, watching = shown_on(console), check_callbacks(callbacks)
     agent = build_agent(config)
     choose_device(config.device)  # raises if there is none, before the directory is changed
     RunDirectory(Path(path)).check(config, existing)  # before a cluster is started
@@ -74,12 +81,22 @@ def train(
     with (
         nullcontext() if cluster.cluster is None else connected(cluster),
         RunDirectory.opened(Path(path), config, existing) as run,
-        _threads(config.threads),
+        threads(config.threads),
     ):
         scores = _intact(run, run.read_scores) if run.scores.exists() else None
         if scores is None or _intact(run, partial(read_agent, run.agent)) is None:
-            _train(config, agent, run, console, name or agent_name(config), cluster, scores)
+            _train(config, agent, run, console, name or agent_name(config), cluster, watching, scores)
         return run
+
+
+def _check_arguments(config: object, path: object, cluster: object) -> None:
+    """Raise InputError for arguments of the wrong type, which would fail later and less clearly."""
+    if not isinstance(config, TrainConfig):
+        raise InputError(f"config is {config!r}; expected a TrainConfig, such as usfa.preset('trip-usfa').")
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(f"path is {path!r}; expected a directory for the run, such as 'runs/mine'.")
+    if not isinstance(cluster, ClusterConfig | None):
+        raise InputError(f"cluster is {cluster!r}; expected a ClusterConfig, or None.")
 
 
 def _intact(run: RunDirectory, read: Callable[[], Result]) -> Result | None:
@@ -100,16 +117,39 @@ def _train(
     console: Console | None,
     name: str,
     cluster: ClusterConfig,
+    callbacks: tuple[Callback, ...],
     scores: pd.DataFrame | None,
 ) -> None:
     """Train, save the agent and write the scores, unless they exist and only the agent is missing."""
     if console is not None:
         told = f"{config.environment}: {agent.spec.observation.describe()}"
         console.print(told, highlight=False, markup=False, soft_wrap=True)
-    learner = _learn(config, agent, run, console, name, cluster)
-    _warn_of_no_learning(learner, run)
+    learner = _learner(config, agent, run, choose_device(config.device), cluster, console)
+    training = Training(run, config, learner)
+    try:
+        _learn(training, console, name, cluster, callbacks)
+        if training.reason is None:
+            _finish(training, agent, console, name, cluster, scores)
+        elif console is not None:
+            console.print(f"Stopped after {learner.updates} updates: {training.reason}.", highlight=False)
+    finally:
+        for callback in callbacks:
+            callback.on_end(training)
+
+
+def _finish(
+    training: Training,
+    agent: Agent,
+    console: Console | None,
+    name: str,
+    cluster: ClusterConfig,
+    scores: pd.DataFrame | None,
+) -> None:
+    """Measure the accuracy of ψ, score all snapshots unless there are scores already, and save the agent with both."""
+    config, run, learner = training.config, training.run, training.learner
     weights, counts = _final_weights(config, learner), final_counts(config, run, learner)
     file = _agent_file(config, agent, learner, counts, cluster)
+    _warn_of_no_learning(learner, run)
     file = replace(file, accuracy=measure_accuracy(config, agent, weights, counts["frames"], console, name))
     if scores is None:
         with progress_bar(f"{name}: scoring snapshots", len(config.milestones), "snapshots", console) as bar:
@@ -117,6 +157,7 @@ def _train(
     save_agent(run.agent, replace(file, scores=final_means(config, scores)), weights)
     run.seal_logs()
     run.write(run.scores.name, csv_bytes(scores))
+    training.scores = scores
 
 
 def build_agent(config: TrainConfig) -> Agent:
@@ -170,17 +211,16 @@ def _check_evaluation(config: TrainConfig, agent: Agent) -> None:
 
 
 def _learn(
-    config: TrainConfig, agent: Agent, run: RunDirectory, console: Console | None, label: str, cluster: ClusterConfig
-) -> Learner:
-    device = choose_device(config.device)
-    learner = _learner(config, agent, run, device, cluster, console)
+    training: Training, console: Console | None, label: str, cluster: ClusterConfig, callbacks: tuple[Callback, ...]
+) -> None:
+    config, run, learner = training.config, training.run, training.learner
     snapshots = SnapshotWriter(config.milestones, run, config.saved_weights == "fp16")
     checkpoints = Checkpoints(run, learner, snapshots, config.checkpoint_every)
     resumed = checkpoints.resume()
     if not learner.done:
         require_space(run.path, _bytes_of_run(config, learner) - run.bytes_of_checkpoints)
     if not resumed:
-        learner.precision = _precision(config, agent, device)
+        learner.precision = _precision(config, learner.agent, learner.device)
     runs = f"{len(config.seeds)} runs" if len(config.seeds) > 1 else f"seed {config.seeds[0]}"
     with (
         progress_bar(f"{label}: {runs}", config.learner.budget, config.learner.budget_unit, console) as bar,
@@ -189,22 +229,40 @@ def _learn(
         closing(learner),
         _explained(checkpoints),
     ):
-        snapshots.update(learner)
-        while not learner.done:
-            log.write(learner.step())
-            snapshots.update(learner)
+        _report_snapshots(training, snapshots.update(learner), callbacks)
+        while not learner.done and training.reason is None:
+            training.update = learner.step()
+            training.metrics = log.write(training.update)
+            written = snapshots.update(learner)
             note = ", ".join(filter(None, (log.note, learner.acting.note)))
             bar.update(float(np.minimum(learner.progress, config.learner.budget).mean()), note)
             if checkpoints.due:
                 checkpoints.save()
+            for callback in callbacks:
+                callback.on_round(training)
+            _report_snapshots(training, written, callbacks)
             if interrupted.is_set():
                 checkpoints.stop()
-        checkpoints.save()  # keep the result even if scoring fails
-        run.claim(*(f"{run.agent.name}/{file}" for file in AGENT_FILES))
-        if not run.scores.exists():  # keep the agent as well; a later one also has its accuracy and scores
-            file = _agent_file(config, agent, learner, final_counts(config, run, learner), cluster)
-            save_agent(run.agent, file, _final_weights(config, learner))
-    return learner
+        if learner.done:
+            checkpoints.save()  # keep the result even if closing or scoring fails
+            _keep_agent(training, cluster)
+        else:
+            checkpoints.keep()
+
+
+def _keep_agent(training: Training, cluster: ClusterConfig) -> None:
+    """Save the agent, without its accuracy and scores, unless there is a finished one."""
+    config, run, learner = training.config, training.run, training.learner
+    run.claim(*(f"{run.agent.name}/{file}" for file in AGENT_FILES))
+    if not run.scores.exists():
+        file = _agent_file(config, learner.agent, learner, final_counts(config, run, learner), cluster)
+        save_agent(run.agent, file, _final_weights(config, learner))
+
+
+def _report_snapshots(training: Training, written: Sequence[int], callbacks: tuple[Callback, ...]) -> None:
+    for training.milestone in written:
+        for callback in callbacks:
+            callback.on_snapshot(training)
 
 
 def _warn_of_no_learning(learner: Learner, run: RunDirectory) -> None:
@@ -315,13 +373,3 @@ def _agent_file(
 def _final_weights(config: TrainConfig, learner: Learner) -> Parameters:
     """Weights of the finished agent, as they are in the last snapshot."""
     return in_half(learner.best.state) if config.saved_weights == "fp16" else learner.best.state
-
-
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -1,0 +1,74 @@
+"""Tables of learning curves, from the scores of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+
+from usfa.errors import InputError
+from usfa.evaluation import read_scores, summarise
+from usfa.runs.config import TrainConfig
+from usfa.runs.directory import RunDirectory
+
+__all__ = ["compared", "curves_of"]
+
+
+def curves_of(scores: pd.DataFrame) -> pd.DataFrame:
+    """Mean score and 95 % interval over seeds of each snapshot: columns label (C and rule), task_set, frames, …
+
+    Rules that only the last snapshot was scored with have no curve.
+    """
+    several = scores.groupby("rule").snapshot.transform("nunique") > 1
+    kept = scores[several] if several.any() else scores
+    table = summarise(kept, ["candidates", "rule", "task_set", "snapshot"], "score")
+    frames = kept.groupby(["candidates", "rule", "task_set", "snapshot"], sort=False).frames.mean().reset_index()
+    table = table.merge(frames, on=["candidates", "rule", "task_set", "snapshot"])
+    return table.assign(label="C = " + table.candidates + ", " + table.rule)
+
+
+def compared(paths: Sequence[Path], candidates: str | None = None, rule: str | None = None) -> pd.DataFrame:
+    """Curves of several runs with one candidate set and rule, labelled by directory.
+
+    Runs whose configurations differ only in their seeds are pooled under the name of the first.
+
+    Args:
+        paths: run directories with scores.
+        candidates: the candidate set; by default the first that all runs were scored with.
+        rule: the decision rule; by default likewise.
+    """
+    pooled: dict[Path, tuple[TrainConfig, list[pd.DataFrame]]] = {}
+    for path in paths:
+        run = RunDirectory(path)
+        config = replace(run.config(TrainConfig), seeds=(0,))
+        if not run.scores.exists():
+            raise InputError(f"The run in {path} is not finished and has no scores; continue it with --resume.")
+        same = next((first for first, (known, _) in pooled.items() if known == config), path)
+        pooled.setdefault(same, (config, []))[1].append(read_scores(run.scores))
+    tables = {path: _joined(path, scores) for path, (_, scores) in pooled.items()}
+    chosen = [_common(tables, column, wanted) for column, wanted in {"candidates": candidates, "rule": rule}.items()]
+    curves = []
+    for path, table in tables.items():
+        own = table[(table.candidates == chosen[0]) & (table.rule == chosen[1])]
+        curves.append(curves_of(own).assign(label=str(path)))
+    return pd.concat(curves, ignore_index=True)
+
+
+def _joined(path: Path, scores: list[pd.DataFrame]) -> pd.DataFrame:
+    table = pd.concat(scores, ignore_index=True)
+    if table.duplicated(["seed", "snapshot", "candidates", "rule", "task_set", "task"]).any():
+        raise InputError(f"Runs like {path} were given with the same seed twice; expected each seed once.")
+    return table
+
+
+def _common(tables: dict[Path, pd.DataFrame], column: str, wanted: str | None) -> str:
+    """The wanted value of a column, or the first that all tables have; curves need more than the last snapshot."""
+    known = [list(dict.fromkeys(table[column])) for table in tables.values()]
+    common = [value for value in known[0] if all(value in others for others in known)]
+    if wanted is None and common:
+        return str(common[0])
+    if wanted is None or wanted not in common:
+        raise InputError(f"--{column} is {wanted}; expected one that all runs were scored with: {common or 'none'}.")
+    return wanted
