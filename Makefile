@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 OLDEST := .venv-oldest
 
-.PHONY: demo test test-oldest lint bench docs clean
+.PHONY: demo test test-long test-oldest lint bench docs clean
 
 demo: $(STAMP)
 	$(BIN)/usfa reproduce trip --out runs/demo --overwrite
@@ -13,11 +13,17 @@ demo: $(STAMP)
 
 # A file at a time to each core: fixtures of a file are made once. Coverage is asked of the mathematics only, and its
 # own tests have to reach it: tracing all others as well would cost a tenth of the time.
-PARALLEL := --numprocesses auto --maxprocesses 4 --dist loadfile
+PARALLEL := --numprocesses auto --maxprocesses 4 --dist loadfile -m "not long"
 MATHEMATICS := tests/functional tests/decisions
 test: lint
 	$(BIN)/pytest $(PARALLEL) $(MATHEMATICS) --cov --cov-report=term-missing
 	$(BIN)/pytest $(PARALLEL) $(MATHEMATICS:%=--ignore=%)
+
+# Tests that would make the others wait: chaos on a cluster, the fuzzer, and kills at random moments.
+test-long: $(STAMP)
+	$(BIN)/pytest -m long
+	$(BIN)/python tests/robustness/fuzz.py --corruptions 2000
+	$(BIN)/python tests/robustness/kills.py --kills 200
 
 # Environments on the oldest Gymnasium that pyproject.toml allows. MO-Gymnasium wants a newer one, so its tests are skipped.
 test-oldest: $(OLDEST)/.installed

@@ -115,10 +115,10 @@ def test_the_room_agent_takes_the_same_actions_for_an_episode(room, cautious):
 
 def outside_action(psi, policy):
     """The action of a policy's rule, applied to ψ of a model."""
-    candidates = policy._candidates
+    candidates = policy._one[1]
     situation = Situation(
         torch.from_numpy(psi),
-        policy._task,
+        policy._one[0],
         candidates.z,
         torch.ones(1, psi.shape[2], dtype=torch.bool),
         candidates.step_error,
@@ -184,13 +184,14 @@ def test_an_agent_with_illegal_actions_and_no_memory():
         observation, _, terminated, _, info = env.step(action)
 
 
-def test_a_uvfa_has_no_policies():
+def test_a_uvfa_has_one_policy():
     agent = usfa.load("room-uvfa")
     model = Model(onnx_model(agent, NO_RULE))
-    assert model.names == ["observation", "previous_action", "first", "w", "memory_0", "memory_1"]
+    assert model.names == ["observation", "previous_action", "first", "w", "z", "memory_0", "memory_1"]
     assert model.outputs == ["q", "next_memory_0", "next_memory_1"]
     image = np.full((42, 42, 3), 90, np.uint8)
-    q = model(observation=image[None], w=np.array([W], np.float32))["q"]
+    task = np.array([W], np.float32)
+    q = model(observation=image[None], w=task, z=task[:, None])["q"]
     np.testing.assert_allclose(q[0], agent.q_values(image, W), rtol=1e-4, atol=1e-5)
 
 

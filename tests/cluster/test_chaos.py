@@ -133,6 +133,7 @@ def as_good_as_undisturbed(path):
     return found["low"] <= UNDISTURBED[1]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
 def test_a_learner_killed_while_it_waits_for_a_hung_actor_ends_when_resumed(tmp_path):
     """The budget is used up by the other actor; the learner is killed in its close()."""

@@ -179,7 +179,7 @@ def test_environments_are_closed():
     [
         ("tripp", {}, r"did you mean 'trip'\?$"),
         (Trip, {"arguments": {"plaices": 3}}, r"cannot be made with \{'plaices': 3\}"),
-        (Trip, {"steps": 0}, r"^steps is 0 and seed 0; expected at least 1, and 0 or more\.$"),
+        (Trip, {"steps": 0}, r"^steps is 0 and seed 0; expected whole numbers, at least 1, and 0 or more\.$"),
         (Trip, {"seed": -1}, r"^steps is 1000 and seed -1"),
         (Scalar, {"phi": "inof"}, r"^phi is 'inof'"),
     ],

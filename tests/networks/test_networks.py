@@ -123,13 +123,13 @@ def test_the_trunk_sees_every_state_once_whatever_the_number_of_policies(config)
         ({"trunk": ()}, "network.trunk is (); expected one or more widths of at least 1."),
         ({"embedding": (4, 0)}, "network.embedding is (4, 0); expected one or more widths of at least 1."),
         ({"head": ()}, "network.head is (); expected one or more widths of at least 1."),
-        ({"memory": -1}, "network.memory is -1; expected 0 or more units."),
+        ({"memory": -1}, "network.memory is -1; expected 0 to 65,536 units."),
         ({"output_scale": 0.0}, "network.output_scale is 0.0; expected a positive number."),
         ({"obs_centre": (1.0, 2.0), "obs_scale": (1.0,)}, "network.obs_scale is (1.0,); expected 2 positive numbers."),
         ({"obs_centre": (1.0,), "obs_scale": (0.0,)}, "network.obs_scale is (0.0,); expected 1 positive numbers."),
         (
             {"convolutions": ((8, 3, 0),)},
-            "network.convolutions has (8, 3, 0); expected channels, kernel and stride from 1.",
+            "network.convolutions has (8, 3, 0); expected channels, kernel and stride from 1 to 65,536.",
         ),
         (
             {"conditioning": "inner-product", "head": (5, 4)},

@@ -193,12 +193,12 @@ def test_an_experiment_interrupted_between_two_methods_ends_the_same(tmp_path, m
 
     def failing(self):
         if type(self.agent).__name__ == "UvfaAgent" and self.updates == 20:
-            raise ConnectionError("the power went")
+            raise RuntimeError("the power went")
         return step(self)
 
     with monkeypatch.context() as patch:
         patch.setattr(Learner, "step", failing)
-        with pytest.raises(ConnectionError):
+        with pytest.raises(RuntimeError, match="the power went"):
             reproduce_one_state(ONE_STATE, path)
     assert not (path / "report.md").exists()
     reproduce_one_state(ONE_STATE, path, "resume")

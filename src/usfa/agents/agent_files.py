@@ -10,6 +10,7 @@ from typing import Any
 
 import safetensors
 import safetensors.torch
+import torch
 
 from usfa.agents.agent import Agent, AgentSpec
 from usfa.agents.tables import SfGpiTables
@@ -175,7 +176,7 @@ def check_weights(source: str, agent: Agent, runs: int, weights: Parameters) -> 
                 f"{expected.get(name)}."
             )
     for name, dtype in agent.parameter_types().items():
-        if weights[name].dtype != dtype:
+        if weights[name].dtype not in ({dtype, torch.float16} if dtype == torch.float32 else {dtype}):
             raise InputError(
                 f"{source} do not fit their config.json: {name} is {weights[name].dtype}, expected {dtype}."
             )
