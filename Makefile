@@ -11,8 +11,9 @@ demo: $(STAMP)
 	$(BIN)/usfa reproduce trip --out runs/demo --overwrite
 	$(BIN)/usfa evaluate room --task room-hard --candidates train --episodes 5
 
-# A file at a time to each core: fixtures of a file are made once; in order, because files of one long test would come last. Coverage is asked of the mathematics only, and its
-# own tests have to reach it: tracing all others as well would cost a tenth of the time.
+# A file at a time to each core: fixtures of a file are made once; in order, because files of one long test would come
+# last. Coverage is asked of the mathematics only, and its own tests have to reach it: tracing all others as well would
+# cost a tenth of the time.
 PARALLEL := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder -m "not long"
 MATHEMATICS := tests/functional tests/decisions
 test: lint

@@ -82,6 +82,7 @@ def alive(process):
         return False
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
 def test_all_frames_are_accounted_for_and_the_score_is_as_undisturbed(tmp_path):
     path, tally = tmp_path / "run", tmp_path / "tally"
