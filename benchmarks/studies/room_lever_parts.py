@@ -71,7 +71,7 @@ class Heads(UniversalNetwork):
         inputs, width = self.join.in_features, config.head[0]
         self.join = nn.Linear(inputs, self.count * width)
         outputs = [nn.Linear(width, sizes.actions * sizes.outputs) for _ in range(self.count)]
-        self.output = nn.Linear(1, 1)  # replaced by those of the heads
+        del self.output  # each head has its own
         self.output_weights = nn.Parameter(torch.stack([layer.weight.T for layer in outputs]))
         self.output_bias = nn.Parameter(torch.stack([layer.bias for layer in outputs]))
 

@@ -9,21 +9,18 @@ finished runs are not repeated. Results: docs/room-settings.md.
 
 from __future__ import annotations
 
-import argparse
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from changing import changed
-from rich.console import Console
 from room_lever_parts import BurnIn, Ensemble, Heads, NearAndAllAround
+from room_study import study
 
 from usfa.environments.room.yardstick import read_yardstick
-from usfa.evaluation import read_scores, write_table
-from usfa.paper.experiment import Job, run_jobs
-from usfa.paper.report import markdown_table
+from usfa.evaluation import read_scores
+from usfa.paper.experiment import Job
 from usfa.paper.room_claims import gains
 from usfa.runs import TrainConfig, preset
 from usfa.tasks import parse_task
@@ -59,26 +56,6 @@ def _with(base: TrainConfig, changes: dict[str, Any]) -> TrainConfig:
     return replace(changed(base, changes), agent=agent)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--frames", type=int, default=1_000_000)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[100, 101])
-    parser.add_argument("--only", nargs="+", choices=LEVERS, metavar="NAME", help="some of the changes")
-    parser.add_argument("--at-once", type=int, default=os.cpu_count() or 1, help="runs; by default one for each core")
-    parser.add_argument("--out", type=Path, default=Path("runs/room-levers"))
-    chosen = parser.parse_args()
-    jobs = [
-        Job(name, replace(config, seeds=(seed,)), chosen.out / f"{chosen.frames}-{name.replace(' ', '-')}-{seed}")
-        for seed in chosen.seeds
-        for name, config in settings(chosen.frames).items()
-        if chosen.only is None or name in chosen.only
-    ]
-    run_jobs(jobs, chosen.at_once, Console(stderr=True))
-    table = results(jobs)
-    write_table(chosen.out / "levers.csv", table)
-    print(markdown_table(table))
-
-
 def results(jobs: list[Job]) -> pd.DataFrame:
     """Setting × C × rule, with normalised scores: the mean over seeds, and the scores of the seeds in brackets."""
     scores = pd.concat([read_scores(job.path / "scores.csv") for job in jobs if job.finished], ignore_index=True)
@@ -97,4 +74,4 @@ def _cell(seeds: pd.Series) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    study(__doc__, settings, results, (100, 101), Path("runs/room-levers"))

@@ -9,20 +9,17 @@ called again: what is done is not done again. Results: docs/room-settings.md.
 
 from __future__ import annotations
 
-import argparse
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from changing import changed
-from rich.console import Console
+from room_study import study
 
 from usfa.environments.room.yardstick import read_yardstick
-from usfa.evaluation import read_scores, summarise, write_table
-from usfa.paper.experiment import Job, run_jobs
-from usfa.paper.report import markdown_table
+from usfa.evaluation import read_scores, summarise
+from usfa.paper.experiment import Job
 from usfa.paper.room_report import summary_of
 from usfa.runs import TrainConfig, preset
 
@@ -84,26 +81,6 @@ def settings(frames: int) -> dict[str, TrainConfig]:
     return {name: changed(base, PLAIN | changes) for name, changes in CHANGES.items()}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--frames", type=int, default=1_000_000)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[100, 101, 102])
-    parser.add_argument("--only", nargs="+", choices=CHANGES, metavar="NAME", help="some of the settings")
-    parser.add_argument("--at-once", type=int, default=os.cpu_count() or 1, help="runs; by default one for each core")
-    parser.add_argument("--out", type=Path, default=Path("runs/room-settings"))
-    chosen = parser.parse_args()
-    jobs = [
-        Job(name, replace(config, seeds=(seed,)), chosen.out / f"{chosen.frames}-{name.replace(' ', '-')}-{seed}")
-        for seed in chosen.seeds
-        for name, config in settings(chosen.frames).items()
-        if chosen.only is None or name in chosen.only
-    ]
-    run_jobs(jobs, chosen.at_once, Console(stderr=True))
-    table = results(jobs)
-    write_table(chosen.out / "settings.csv", table)
-    print(markdown_table(table))
-
-
 def results(jobs: list[Job]) -> pd.DataFrame:
     """Setting × the normalised score of the training tasks and the mean return of the others, with 95 % intervals."""
     scores = pd.concat([read_scores(job.path / "scores.csv") for job in jobs], ignore_index=True)
@@ -127,4 +104,4 @@ def _with_interval(row: pd.Series, digits: int) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    study(__doc__, settings, results, (100, 101, 102), Path("runs/room-settings"))

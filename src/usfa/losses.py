@@ -59,10 +59,12 @@ def with_action_gap(cumulant: Tensor, targets: Tensor, greedy: Tensor, action: T
         targets: [T+1, B, N, A, D], without gradient.
         greedy: [T+1, B, N], the action of each policy.
         action: [T, B], the action taken.
-        share: from 0 to below 1.
+        share: from 0, which changes nothing, to below 1.
 
-    Returns: [T, B, N, D].
+    Returns: [T, B, N, D], or the cumulant itself if the share is 0.
     """
+    if not share:
+        return cumulant
     taken = action[..., None].expand(*greedy[:-1].shape)
     return cumulant - share * (take_actions(targets[:-1], greedy[:-1]) - take_actions(targets[:-1], taken))
 

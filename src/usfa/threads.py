@@ -1,8 +1,8 @@
 """The number of threads of PyTorch, chosen where the library computes.
 
-More threads than one do not make small networks faster, and beside other work they make them slower: threads that wait
-for each other spin, each on a core that the others need. Acting in the room on two busy cores ran at 16 steps/s with
-two threads, and at 860 with one. One thread also gives the same results on every machine.
+More threads than one do not make small networks faster, and beside other work they make them many times slower: threads
+that wait for each other spin, each on a core that the others need. One thread also gives the same results on every
+machine.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ class _Step(nn.Module):
         return choose_cautiously(psi, w, z, legal, optimism, step_error, self.rule.caution, self.rule.improves)
 
     def about(self) -> dict[str, Any]:
-        """What a program that runs the model needs to know, beside its inputs and outputs."""
+        """Metadata for programs that run the model: training tasks, rule, candidate set and memory."""
         agent, file = self.agent, self.agent.file
         trained = agent.candidates(agent.training_tasks[0], agent.actor.only_candidates or "train", _unused())
         about: dict[str, Any] = {

@@ -41,7 +41,6 @@ class UsfaAgent(Agent):
         psi, targets = values_and_targets(network, trajectory, z, target)
         greedy = policy_actions(targets, z, trajectory.legal)
         phi = trajectory.phi[:, :, None]
-        if settings.action_gap:
-            phi = with_action_gap(phi, targets, greedy, trajectory.action, settings.action_gap)
-        errors = td_errors(psi, targets, greedy, phi, trajectory, settings.lambda_)
+        cumulant = with_action_gap(phi, targets, greedy, trajectory.action, settings.action_gap)
+        errors = td_errors(psi, targets, greedy, cumulant, trajectory, settings.lambda_)
         return squared_td(errors) + (settings.along_z * squared_along(errors, z) if settings.along_z else 0.0)

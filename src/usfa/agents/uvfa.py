@@ -59,7 +59,5 @@ class UvfaAgent(Agent):
         q, targets = values_and_targets(network, trajectory, z, target)
         greedy = greedy_actions(targets.squeeze(-1), trajectory.legal[:, :, None])
         reward = torch.einsum("tbd,bnd->tbn", trajectory.phi, z)
-        cumulant = reward[..., None]
-        if settings.action_gap:
-            cumulant = with_action_gap(cumulant, targets, greedy, trajectory.action, settings.action_gap)
+        cumulant = with_action_gap(reward[..., None], targets, greedy, trajectory.action, settings.action_gap)
         return squared_td(td_errors(q, targets, greedy, cumulant, trajectory, settings.lambda_))

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Literal
 
 import pandas as pd
-import torch
 from rich.console import Console
 
 from usfa.agents import AGENT_FILES, load_agent
@@ -235,5 +234,4 @@ def _score_in_parallel(
 
 
 def _score(directory: Path, config: TrainConfig, table: Path) -> None:
-    torch.set_num_threads(1)  # one process per core
     write_table(table, score_agent(load_agent(directory), config, agent_name(config)))

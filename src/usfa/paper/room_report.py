@@ -210,8 +210,8 @@ Welch's. All tests of a table are one family: p-values are corrected by Holm's m
 the corrected p-value is below 0.05; otherwise, and where there are fewer than two runs, it is not decided. A claim
 about several comparisons needs all of them. Where the paper says "sometimes" or "can", the claim is about the task with
 the clearest difference, whose p-value is first multiplied by the number of tasks; it does not hold if the clearest
-opposite difference is decided and no task has p < 0.05 for it. Intervals of differences are 95 % t-intervals, not
-corrected."""
+opposite difference is decided and no task has p < 0.05 for it; its difference is one of returns. Intervals of
+differences are 95 % t-intervals, not corrected."""
 
 
 _NO_CURVES = "Learning curves need the snapshots of training; these are scores of trained agents."

@@ -39,7 +39,25 @@ class _Deadline:
             self._timer = None
 
 
-class HttpConnection(H11Protocol):
+class _DropsDeaf(asyncio.Protocol):
+    """Aborts a connection whose peer does not read."""
+
+    _unread: _Deadline
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread.start()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._unread.cancel()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._unread.cancel()
+        super().connection_lost(exc)
+
+
+class HttpConnection(_DropsDeaf, H11Protocol):
     """Requests, and the start of every socket. The first argument is ours, the others are uvicorn's."""
 
     def __init__(self, limits: Limits, /, **arguments: Any) -> None:
@@ -80,21 +98,12 @@ class HttpConnection(H11Protocol):
         self._unread.cancel()
         super().handle_websocket_upgrade(event)
 
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._unread.start()
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        self._unread.cancel()
-
     def connection_lost(self, exc: Exception | None) -> None:
         self._request.cancel()
-        self._unread.cancel()
         super().connection_lost(exc)
 
 
-class SocketConnection(WebSocketsSansIOProtocol):
+class SocketConnection(_DropsDeaf, WebSocketsSansIOProtocol):
     """The socket of a page. The first argument is ours, the others are uvicorn's."""
 
     def __init__(self, limits: Limits, /, **arguments: Any) -> None:
@@ -105,18 +114,6 @@ class SocketConnection(WebSocketsSansIOProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self._unread = _Deadline(self.transport, self._limits.unread_seconds)
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._unread.start()
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        self._unread.cancel()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._unread.cancel()
-        super().connection_lost(exc)
 
     def keepalive_timeout(self) -> None:
         super().keepalive_timeout()
