@@ -37,8 +37,9 @@ from rich.console import Console
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from fake_fleet import FakeFleet
 from trial_log import TrialLog
+
+from fake_fleet import FakeFleet
 from usfa.cli import main
 from usfa.cluster.acting import ClusterActing
 from usfa.errors import InputError
