@@ -327,7 +327,8 @@ def forged(path, rng):
         fields = json.loads(path.read_bytes())
         fields.pop("checksum", None)
         forge_value(fields, rng)
-        write_json(path, fields)
+        checksum = sha256(json.dumps(fields, sort_keys=True).encode())
+        path.write_text(json.dumps({**fields, "checksum": checksum}))  # escapes what UTF-8 cannot encode
     elif path.suffix == ".jsonl":  # as an earlier version wrote it, which had no checksums
         lines = [json.loads(line) for line in path.read_bytes().splitlines()]
         for line in lines:
