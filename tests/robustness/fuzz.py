@@ -6,7 +6,7 @@ Subjects are a finished and an interrupted run, in one process and on a cluster 
 trial damages one file of a copy and runs one command on it. Bytes are changed, cut, added or replaced, files are
 deleted or replaced by folders, pipes and links, and values inside files are replaced under a valid checksum ("forged").
 A forged file may change the results, because its checksum fits, but must not cause a traceback or a hang. With a log,
-an interrupted series continues where it stopped.
+an interrupted series continues where it stopped, after another try of the trials that found faults.
 """
 
 from __future__ import annotations
@@ -412,12 +412,18 @@ def corrupt(path, rng):
     """Damage a file; return the name of the damage."""
     kind = rng.choices(("bytes", "file", "forged"), (12, 3, 4))[0]
     if kind == "bytes":
-        change = rng.choice(OF_BYTES)
-        path.write_bytes(change(path.read_bytes(), rng))
-        return change.__name__
+        change, before = rng.choice(OF_BYTES), path.read_bytes()
+        path.write_bytes(change(before, rng))
+        return "lost lines" if path.suffix == ".jsonl" and has_lost_lines(path, before) else change.__name__
     change = rng.choice(OF_FILES) if kind == "file" else forged
     change(path, rng)
     return "lost checkpoint" if change is gone and path.name.startswith("state-") else change.__name__
+
+
+def has_lost_lines(path, before):
+    """Whether a log only lacks lines after its last checkpoint, which an earlier kill would not have written."""
+    after = path.read_bytes()
+    return before.startswith(after) and before.count(b'{"checkpoint"') == after.count(b'{"checkpoint"') > 0
 
 
 # --- verdicts ---
@@ -438,8 +444,8 @@ def verdict(outcome, undisturbed, damage):
         return "recovered" if lines else "same"
     if damage == "forged":
         return "forged"
-    if damage == "lost checkpoint":  # as after a kill before it was written
-        return "recovered"
+    if damage == "lost checkpoint" or (damage == "lost lines" and outcome.results == undisturbed.results):
+        return "recovered"  # as after a kill before it was written
     return "told" if lines else "SILENT CHANGE"
 
 
@@ -450,13 +456,15 @@ def fuzz(corruptions, seed, folder, log, report=print, seconds=float("inf")):
     """Run trials until there are enough of them or the time is over; report faults."""
     deadline = time.monotonic() + seconds
     subjects, expected = make_subjects(folder), {}
-    while len(log) < corruptions and time.monotonic() < deadline:
-        number = len(log)
+    mended = [number for number, found in enumerate(log.trials) if found["verdict"] not in FINE]
+    for number in (*mended, *range(len(log), corruptions)):
+        if time.monotonic() > deadline:
+            break
         subject = subjects[number % len(subjects)]
         found, said = trial(subject, random.Random(f"{seed} {number}"), folder / "trial", expected)
-        log.append(subject=subject.name, **found)
+        log.put(number, subject=subject.name, **found)
         if found["verdict"] not in FINE:
-            report(f"{seed} {number}: {log.trials[-1]}\n{said}")
+            report(f"{seed} {number}: {log.trials[number]}\n{said}")
         if len(log) % REPORT_EVERY == 0:
             report(summary(log))
 

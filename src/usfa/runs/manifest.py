@@ -12,7 +12,15 @@ from pathlib import Path
 from usfa.errors import InputError
 from usfa.files import read_bytes, read_json, sha256, temporary_of, write_json
 
-__all__ = ["CONFIG", "MANIFEST", "add_to_manifest", "check_unchanged", "is_temporary", "written_entries"]
+__all__ = [
+    "CONFIG",
+    "MANIFEST",
+    "add_to_manifest",
+    "check_unchanged",
+    "has_checksum",
+    "is_temporary",
+    "written_entries",
+]
 
 CONFIG, MANIFEST = "config.json", "manifest.json"
 _IN_EVERY_RUN = (CONFIG, MANIFEST)
@@ -32,6 +40,11 @@ def check_unchanged(folder: Path, name: str) -> None:
     checksum = _read(folder).get(name)
     if checksum and sha256(read_bytes(folder / name)) != checksum:
         raise InputError(f"File {folder / name} was changed: its checksum does not match {MANIFEST}.")
+
+
+def has_checksum(folder: Path, name: str) -> bool:
+    """Whether the manifest has a checksum of a file, which was then written or about to be."""
+    return bool(_read(folder).get(name))
 
 
 def is_temporary(folder: Path, name: str) -> bool:
