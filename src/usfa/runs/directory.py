@@ -217,10 +217,9 @@ class RunDirectory:
         logs = [path for path in (self.metrics, self.trajectories) if path.exists()]
         add_to_manifest(self.path, {path.name: sha256(read_bytes(path)) for path in logs})
 
-    @property
-    def had_scores(self) -> bool:
-        """Whether scores.csv is there, or is missing although it was written."""
-        return os.path.lexists(self.scores) or has_checksum(self.path, self.scores.name)
+    def was_written(self, path: Path) -> bool:
+        """Whether a result or a finished log is there, or is missing although it was written."""
+        return os.path.lexists(path) or has_checksum(self.path, path.name)
 
     def read_scores(self) -> pd.DataFrame:
         """Read scores.csv; raise InputError if it was changed."""

@@ -24,6 +24,7 @@ __all__ = [
 
 CONFIG, MANIFEST = "config.json", "manifest.json"
 _IN_EVERY_RUN = (CONFIG, MANIFEST)
+_SHOWN = 8  # names in an error
 _RUNS = "runs"  # folder of an experiment, with run directories
 
 
@@ -59,10 +60,12 @@ def written_entries(folder: Path) -> list[Path]:
     Links are never followed, and no run writes them.
     """
     listed = _read(folder)
-    if not listed and any(entry.name not in _IN_EVERY_RUN for entry in folder.iterdir()):
+    others = sorted(entry.name for entry in folder.iterdir() if entry.name not in _IN_EVERY_RUN)
+    if not listed and others:
+        shown = ", ".join(others[:_SHOWN]) + (", …" if len(others) > _SHOWN else "")
         raise InputError(
-            f"Directory {folder} has no {MANIFEST} to say which of its files may be deleted, as runs of earlier "
-            "versions; delete it yourself, or choose another --out."
+            f"Directory {folder} has no {MANIFEST}, like runs of earlier versions, so --overwrite cannot tell what the "
+            f"run wrote, and deleted nothing: delete its files yourself (it holds {shown}), or choose another --out."
         )
     return list(_written(folder, folder, listed))
 
