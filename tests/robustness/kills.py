@@ -164,9 +164,9 @@ def disturb(run, rng, seconds):
 
 
 def trial(run, rng, seconds, undisturbed):
-    """Disturb a run in one to three sessions and let it end; return the targets that were hit, and the fault."""
+    """Disturb a run in one to five sessions and let it end; return the targets that were hit, and the fault."""
     hit = []
-    for _ in range(rng.randint(1, 3)):
+    for _ in range(rng.randint(1, 5)):
         hit += disturb(run, rng, seconds)
         if hit[-1:] != ["learner"] or run.process.exitcode != -signal.SIGKILL:
             break  # nobody killed the learner, so this session goes on to the end
@@ -192,17 +192,19 @@ def summary(log):
 def kill_runs(wanted, seed, folder, log, seconds):
     """Run trials until there are enough kills or the time is over."""
     deadline = time.monotonic() + seconds
-    undisturbed = {
-        cluster: Run(folder / f"undisturbed-{cluster}", cluster).train_undisturbed()
-        for cluster in PLACES
-        if kills_in(log, cluster) < wanted[cluster]
-    }
-    while time.monotonic() < deadline and any(kills_in(log, cluster) < wanted[cluster] for cluster in PLACES):
-        cluster = min(PLACES, key=lambda where: kills_in(log, where) / max(1, wanted[where]))
+    undisturbed = {}
+    while time.monotonic() < deadline:
+        open_places = [cluster for cluster in PLACES if kills_in(log, cluster) < wanted[cluster]]
+        if not open_places:
+            break
+        cluster = min(open_places, key=lambda cluster: kills_in(log, cluster) / wanted[cluster])
+        if cluster not in undisturbed:
+            undisturbed[cluster] = Run(folder / f"undisturbed-{cluster}", cluster).train_undisturbed()
         run = Run(folder / f"run-{len(log)}", cluster)
         results, usual = undisturbed[cluster]
+        began = time.monotonic()
         hit, fault = trial(run, random.Random(f"{seed} {len(log)}"), usual, results)
-        log.put(len(log), cluster=cluster, hit=hit, fault=fault)
+        log.put(len(log), cluster=cluster, hit=hit, fault=fault, seconds=round(time.monotonic() - began, 1))
         if fault:
             print(f"{seed} {len(log) - 1}, {PLACES[cluster]}: {', '.join(hit)}: {fault}", flush=True)
         if len(log) % REPORT_EVERY == 0:
