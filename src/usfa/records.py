@@ -34,7 +34,7 @@ def from_json(kind: type[Record], value: Any, source: str) -> Record:
     """
     try:
         record = msgspec.convert(value, type=kind)
-    except (msgspec.ValidationError, UnicodeEncodeError) as error:  # JSON can hold text that UTF-8 cannot
+    except msgspec.ValidationError as error:
         raise InputError(f"{source} does not describe a {kind.__name__}: {error}.") from error
     unknown = _unknown_keys(value, to_json(record))
     if unknown:
