@@ -138,9 +138,10 @@ class SnapshotWriter:
 
     def load_state(self, learner: Learner, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         waiting, taken = values["waiting"], values["open"]
-        if waiting != self._waiting[len(self._waiting) - len(waiting) :] or any(int(at) not in waiting for at in taken):
-            raise InputError(
-                f"The snapshots {waiting} are to come, {list(taken)} begun; expected some of the settings."
+        last = self._waiting[len(self._waiting) - len(waiting) :]
+        if waiting != last or any(int(milestone) not in waiting for milestone in taken):
+            raise ValueError(
+                f"snapshots {waiting} are waiting, {list(taken)} begun; expected the last of {self._waiting}"
             )
         self._waiting = list(waiting)
         for text, counters in taken.items():
