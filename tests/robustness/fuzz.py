@@ -465,7 +465,7 @@ def fuzz(corruptions, seed, folder, log, report=print, seconds=float("inf")):
         log.put(number, subject=subject.name, **found)
         if found["verdict"] not in FINE:
             report(f"{seed} {number}: {log.trials[number]}\n{said}")
-        if len(log) % REPORT_EVERY == 0:
+        if (number + 1) % REPORT_EVERY == 0:
             report(summary(log))
 
 
