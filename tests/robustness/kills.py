@@ -40,6 +40,7 @@ TRAIN = (
 CLUSTER = ("--cluster", "local", "--actors", "2", "--cpus-per-actor", "0.5", "--patience", "5")
 RESULTS = ("scores.csv", "agent/weights.safetensors", "agent/config.json", "agent/README.md")
 PLACES = {False: "in one process", True: "on a cluster"}
+USUAL = {}  # seconds of the last whole run, by place: they depend on what else the machine does
 
 
 def train_in_fork(words, log):
@@ -67,16 +68,17 @@ class Run:
         return [*TRAIN, *(CLUSTER if self.cluster else ()), "--out", str(self.path), *more]
 
     def train_undisturbed(self):
-        """Train with a command of its own; return the results and the seconds of the same training in a fork."""
+        """Train with a command of its own, and again in a fork, for the seconds of a run; return the results."""
         subprocess.run([sys.executable, "-m", "usfa", *self.words], check=True, capture_output=True)
         again = Run(self.path.with_name(f"{self.path.name}-fork"), self.cluster)
         again.resume()
         fault = again.wait() or again.fault(self.results())
         assert not fault, fault
-        return self.results(), time.monotonic() - again.started
+        return self.results()
 
     def resume(self):
         """Start the training, or continue it."""
+        self.is_first = "--resume" not in self.words
         self.process = self.forks.Process(target=train_in_fork, args=(self.words, str(self.log)))
         self.process.start()
         self.started = time.monotonic()
@@ -87,6 +89,8 @@ class Run:
         if self.process.exitcode is None:
             self.kill()
             return f"it does not end: {self.log.read_text()[-2000:]}"
+        if self.is_first:
+            USUAL[self.cluster] = time.monotonic() - self.started
         return "" if self.process.exitcode == 0 else f"exit {self.process.exitcode}: {self.log.read_text()[-2000:]}"
 
     def kill(self):
@@ -144,11 +148,11 @@ class Run:
         return "" if account.under_way == 0 else f"{account.under_way} trajectories are under way"
 
 
-def disturb(run, rng, seconds):
+def disturb(run, rng):
     """Start or resume a run and kill at random moments; return the targets that were hit, the learner last."""
     targets = [rng.choice(["actor", "hung actor"]) for _ in range(rng.randint(0, 2))] if run.cluster else []
     targets += ["learner"] if not targets or rng.random() < 0.5 else []
-    moments = sorted(rng.uniform(0, 1.05 * seconds) for _ in targets)
+    moments = sorted(rng.uniform(0, 1.05 * USUAL[run.cluster]) for _ in targets)
     hit = []
     run.resume()
     for target, moment in zip(targets, moments, strict=True):
@@ -163,11 +167,11 @@ def disturb(run, rng, seconds):
     return hit
 
 
-def trial(run, rng, seconds, undisturbed):
+def trial(run, rng, undisturbed):
     """Disturb a run in one to five sessions and let it end; return the targets that were hit, and the fault."""
     hit = []
     for _ in range(rng.randint(1, 5)):
-        hit += disturb(run, rng, seconds)
+        hit += disturb(run, rng)
         if hit[-1:] != ["learner"] or run.process.exitcode != -signal.SIGKILL:
             break  # nobody killed the learner, so this session goes on to the end
     else:
@@ -201,9 +205,8 @@ def kill_runs(wanted, seed, folder, log, seconds):
         if cluster not in undisturbed:
             undisturbed[cluster] = Run(folder / f"undisturbed-{cluster}", cluster).train_undisturbed()
         run = Run(folder / f"run-{len(log)}", cluster)
-        results, usual = undisturbed[cluster]
         began = time.monotonic()
-        hit, fault = trial(run, random.Random(f"{seed} {len(log)}"), usual, results)
+        hit, fault = trial(run, random.Random(f"{seed} {len(log)}"), undisturbed[cluster])
         log.put(len(log), cluster=cluster, hit=hit, fault=fault, seconds=round(time.monotonic() - began, 1))
         if fault:
             print(f"{seed} {len(log) - 1}, {PLACES[cluster]}: {', '.join(hit)}: {fault}", flush=True)
@@ -220,6 +223,9 @@ def command_line():
     parser.add_argument("--log", type=Path, help="file of trials; one that exists is continued")
     chosen = parser.parse_args()
     Run.forks.set_forkserver_preload(["usfa.cli.train", "torch._dynamo"])
+    imported = Run.forks.Process(target=int)
+    imported.start()
+    imported.join()
     on_cluster = round(chosen.kills * chosen.cluster_share)
     log = TrialLog(chosen.log)
     with tempfile.TemporaryDirectory() as folder:
