@@ -1,4 +1,4 @@
-"""Train once when this module is imported, so that processes forked afterwards have imported and compiled everything."""
+"""Train once when imported, so that processes forked afterwards have imported and compiled everything."""
 
 import contextlib
 import os
