@@ -185,7 +185,7 @@ def _print_training(run: RunDirectory) -> None:
     run.claim(f"{run.figures.name}/{curve.name}")
     save(learning_curves(curves_of(scores)), curve)
     print_lines(f"Learning curve: {curve}")
-    if run.trajectories.exists():
+    if run.was_written(run.trajectories):
         run.check_unchanged(run.trajectories.name)
         print_lines(f"Of the actors: {read_account(run.trajectories)}.")
     task = format_task(parse_task(scores.task.iloc[-1]).round(2))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from usfa.errors import Diverged, InputError
 from usfa.learning.config import LearnerConfig
 from usfa.learning.draws import Draws, Seeds
 from usfa.learning.hardware import Precision, autocast
+from usfa.learning.layout import Layout, defect, layout_of, optimizer_layout, trajectory_layout
 from usfa.learning.replay import Replay, join, part
 from usfa.learning.rollout import Collected, Rollout
 from usfa.networks import Network, Runs, over_runs
@@ -278,6 +279,7 @@ class Learner:
         for name, tensor in tensors.items():
             group, _, member = name.partition("/")
             groups.setdefault(group, {})[member] = tensor
+        self._check_saved(groups, values)
         self.acting.load_state(groups.get("acting", {}), values["acting"])
         self.network.load(groups["network"])
         if self.target is not None:
@@ -292,6 +294,33 @@ class Learner:
         self.episodes[:] = values["episodes"]
         for rng, state in zip(self.rngs, values["rngs"], strict=True):
             rng.bit_generator.state = state
+
+    def _check_saved(self, groups: dict[str, dict[str, Tensor]], values: dict[str, Any]) -> None:
+        """Raise ValueError for a state that would fail later, in the middle of training."""
+        for name in ("updates", "replayed"):
+            if type(values[name]) is not int or values[name] < 0:
+                raise ValueError(f"{name} is {values[name]!r}; expected a whole number from 0")
+        if values["precision"] not in get_args(Precision):
+            raise ValueError(f"precision is {values['precision']!r}; expected one of {get_args(Precision)}")
+        for group, layout in self._layouts(groups, values["replayed"]).items():
+            wrong = defect(groups[group], layout)
+            if wrong:
+                raise ValueError(f"in {group}, {wrong}")
+
+    def _layouts(self, groups: dict[str, dict[str, Tensor]], replayed: int) -> dict[str, Layout]:
+        """The expected layouts of the saved groups of tensors. Optimisers keep nothing of unused parameters."""
+        layouts = {"network": layout_of(self.network.state)}
+        if self.target is not None:
+            layouts["target"] = layout_of(self.target.state)
+        if "optimizer" in groups:
+            used = {name.partition("/")[0] for name in groups["optimizer"]}
+            own = optimizer_layout(self.agent, self.network.trained)
+            layouts["optimizer"] = {name: one for name, one in own.items() if name.partition("/")[0] in used}
+        if "replay" in groups:
+            layouts["replay"] = self.replay.layout(
+                trajectory_layout(self.agent, self.config, len(self.seeds)), replayed
+            )
+        return layouts
 
 
 def _flat(state: dict[int, dict[str, Any]]) -> tuple[dict[str, Tensor], dict[str, Any]]:

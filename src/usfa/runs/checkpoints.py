@@ -14,6 +14,7 @@ from torch import Tensor
 from usfa.errors import InputError, Interrupted, told
 from usfa.files import LineFile
 from usfa.learning import Learner, Update
+from usfa.learning.layout import defect, layout_of
 from usfa.networks import Parameters
 from usfa.runs.directory import KEPT_CHECKPOINTS, RunDirectory
 from usfa.tasks import format_task
@@ -135,13 +136,18 @@ class SnapshotWriter:
         }
         return tensors, {"waiting": self._waiting, "open": open_snapshots}
 
-    def load_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
-        self._waiting = list(values["waiting"])
-        for text, counters in values["open"].items():
+    def load_state(self, learner: Learner, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        waiting, taken = values["waiting"], values["open"]
+        last = self._waiting[len(self._waiting) - len(waiting) :]
+        if waiting != last or any(int(milestone) not in waiting for milestone in taken):
+            raise ValueError(
+                f"snapshots {waiting} are waiting, {list(taken)} begun; expected the last of {self._waiting}"
+            )
+        self._waiting = list(waiting)
+        for text, counters in taken.items():
             prefix = f"snapshot/{text}/"
             mine = {name.removeprefix(prefix): x for name, x in tensors.items() if name.startswith(prefix)}
-            arrays = {name: np.array(counters[name]) for name in ("filled", "frames", "episodes")}
-            self._open[int(text)] = _OpenSnapshot(mine, **arrays)
+            self._open[int(text)] = _OpenSnapshot.restored(learner, mine, counters)
 
 
 class _OpenSnapshot(NamedTuple):
@@ -157,6 +163,17 @@ class _OpenSnapshot(NamedTuple):
         tensors = {name: _unknown(x) for name, x in learner.network.state.items()}
         counts = np.zeros_like(learner.frames)
         return cls(tensors, counts.astype(np.bool_), counts.copy(), counts.copy())
+
+    @classmethod
+    def restored(cls, learner: Learner, tensors: Parameters, counters: dict[str, list[int]]) -> _OpenSnapshot:
+        """Make it from a checkpoint; raise ValueError if it does not fit the learner."""
+        snapshot = cls.empty(learner)
+        wrong = defect(tensors, layout_of(snapshot.tensors))
+        if wrong:
+            raise ValueError(f"in a snapshot, {wrong}")
+        for name in ("filled", "frames", "episodes"):
+            getattr(snapshot, name)[:] = counters[name]
+        return snapshot._replace(tensors=tensors)
 
     @torch.no_grad()
     def freeze(self, learner: Learner, arrived: NDArray[np.bool_]) -> None:
@@ -205,7 +222,7 @@ class Checkpoints:
     def _load(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         try:
             self._learner.load_state(tensors, values["learner"])
-            self._snapshots.load_state(tensors, values["snapshots"])
+            self._snapshots.load_state(self._learner, tensors, values["snapshots"])
         except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
             raise InputError(
                 f"The checkpoint in {self._run.path} does not fit its configuration: {told(error)}."

@@ -42,7 +42,15 @@ from usfa.files import (
 )
 from usfa.records import from_json, to_json
 from usfa.registry import import_modules
-from usfa.runs.manifest import CONFIG, MANIFEST, add_to_manifest, check_unchanged, is_temporary, written_entries
+from usfa.runs.manifest import (
+    CONFIG,
+    MANIFEST,
+    add_to_manifest,
+    check_unchanged,
+    has_checksum,
+    is_temporary,
+    written_entries,
+)
 from usfa.version import __version__
 
 __all__ = ["OnExisting", "RunDirectory", "read_config"]
@@ -208,6 +216,10 @@ class RunDirectory:
         """Add the checksums of the logs to the manifest, when nothing more is appended to them."""
         logs = [path for path in (self.metrics, self.trajectories) if path.exists()]
         add_to_manifest(self.path, {path.name: sha256(read_bytes(path)) for path in logs})
+
+    def was_written(self, path: Path) -> bool:
+        """Whether a result or a finished log is there, or is missing although it was written."""
+        return os.path.lexists(path) or has_checksum(self.path, path.name)
 
     def read_scores(self) -> pd.DataFrame:
         """Read scores.csv; raise InputError if it was changed."""

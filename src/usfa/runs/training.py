@@ -83,7 +83,7 @@ def train(
         RunDirectory.opened(Path(path), config, existing) as run,
         threads(config.threads),
     ):
-        scores = _intact(run, run.read_scores) if run.scores.exists() else None
+        scores = _intact(run, run.read_scores) if run.was_written(run.scores) else None
         if scores is None or _intact(run, partial(read_agent, run.agent)) is None:
             _train(config, agent, run, console, name or agent_name(config), cluster, watching, scores)
         return run
