@@ -25,7 +25,10 @@ from usfa.runs.directory import RunDirectory
 from usfa.samplers import LearnedPolicies, parse_sampler
 from usfa.tasks import parse_tasks
 
-__all__ = ["final_counts", "final_means", "measure_accuracy", "score_agent", "score_snapshots"]
+__all__ = ["MEASURED", "final_counts", "final_means", "measure_accuracy", "score_agent", "score_snapshots"]
+
+MEASURED = 20
+"""Steps of training for each step that measures the errors of ψ afterwards."""
 
 
 def measure_accuracy(
@@ -36,17 +39,17 @@ def measure_accuracy(
     console: Console | None,
     name: str,
 ) -> tuple[Accuracy, ...]:
-    """Measure the errors of ψ of every run after training; empty if the agent does not learn ψ.
+    """Measure the errors of ψ of every run after training; empty if it is not asked for, or ψ is not learned.
 
     Args:
         config: the configuration.
         agent: the agent.
         parameters: its weights after training, each [R, ...].
-        frames: frames of training of every run; a twentieth of them is used to measure.
+        frames: frames of training of every run; one for each `MEASURED` of them is used to measure.
         console: for the progress bar; None shows nothing.
         name: name of the agent.
     """
-    if not agent.learns_psi:
+    if not (agent.learns_psi and config.evaluation.measure_errors):
         return ()
     networks = agent.networks(parameters)
     learned = LearnedPolicies(config.tasks, parse_sampler(config.learner.policies, config.tasks), config.learner.tasks)
@@ -55,7 +58,9 @@ def measure_accuracy(
         for index, (seed, own) in enumerate(zip(config.seeds, frames, strict=True)):
             of_run, rng = networks.network(index), np.random.default_rng([seed, 3])
             measured.append(
-                measured_accuracy(agent, of_run, config.environments, learned, config.learner.gamma, own // 20, rng)
+                measured_accuracy(
+                    agent, of_run, config.environments, learned, config.learner.gamma, own // MEASURED, rng
+                )
             )
             bar.update(index + 1)
     return tuple(measured)
