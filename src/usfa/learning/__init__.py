@@ -1,7 +1,7 @@
 """Learning: Algorithm 1, its rollouts, replay and settings."""
 
 from usfa.learning.config import LearnerConfig, check_environments
-from usfa.learning.draws import ActorSeeds, Draws
+from usfa.learning.draws import ActorSeeds, CurrentTasks, Draws
 from usfa.learning.hardware import Precision, choose_device, choose_precision
 from usfa.learning.learner import Acting, Clock, Learner, LocalActing, Update
 from usfa.learning.replay import bytes_of_past, check_replay
@@ -12,6 +12,7 @@ __all__ = [
     "ActorSeeds",
     "Clock",
     "Collected",
+    "CurrentTasks",
     "Draws",
     "Learner",
     "LearnerConfig",

@@ -20,7 +20,7 @@ from usfa.agents import Agent
 from usfa.environments import EnvironmentSource
 from usfa.errors import Diverged, InputError
 from usfa.learning.config import LearnerConfig
-from usfa.learning.draws import Draws, Seeds
+from usfa.learning.draws import CurrentTasks, Draws, Seeds
 from usfa.learning.hardware import Precision, autocast
 from usfa.learning.replay import Replay, join, part
 from usfa.learning.rollout import Collected, Rollout
@@ -383,12 +383,15 @@ class LocalActing(Acting):
         self.rollout = Rollout(
             learner.agent, learner.network, batch, config.trajectory_length, learner.device, config.repeat_exponent
         )
+        self.tasks = CurrentTasks(learner.draws, config, len(seeds), batch.features, learner.device)
 
     def collect(self, learner: Learner) -> tuple[Collected, Tensor]:
-        w = learner.draws.tasks(learner.rngs)  # line 3
+        w = self.tasks.next(learner.rngs)  # line 3
         z = learner.draws.policies(w, learner.rngs)  # lines 4-5
         with autocast(learner.device, learner.precision):
-            return self.rollout.collect(w, z, learner.config.epsilons, learner.rngs), z  # lines 6-8
+            collected = self.rollout.collect(w, z, learner.config.epsilons, learner.rngs)  # lines 6-8
+        self.tasks.ended(collected.episode_environment)
+        return collected, z
 
     def close(self, learner: Learner) -> None:
         self.rollout.batch.close()
@@ -398,11 +401,14 @@ class LocalActing(Acting):
         return self.rollout.batch.saves_exactly
 
     def state(self) -> tuple[dict[str, Tensor], Any]:
-        return self.rollout.tensors(), {"environments": self.rollout.batch.state()}
+        return self._tensors(), {"environments": self.rollout.batch.state()}
+
+    def _tensors(self) -> dict[str, Tensor]:
+        return {**self.rollout.tensors(), **{f"task.{name}": x for name, x in self.tasks.tensors().items()}}
 
     def load_state(self, tensors: dict[str, Tensor], values: Any) -> None:
         if "environments" not in values:
             raise InputError("The run was started with --cluster; expected to resume it with --cluster.")
-        for name, tensor in self.rollout.tensors().items():
+        for name, tensor in self._tensors().items():
             tensor.copy_(tensors[name])
         self.rollout.batch.load_state(values["environments"])
