@@ -34,6 +34,9 @@ CONFIGS = {
     "fixed tasks": replace(
         ALGORITHM_1, environments=4, tasks="fixed", trajectory_length=2, updates_per_round=2, clip=0.1
     ),
+    "a task per episode": replace(
+        ALGORITHM_1, tasks="simplex", task_duration="episode", environments=3, trajectory_length=2, gamma=0.9
+    ),
     "target network": replace(ALGORITHM_1, target_every=4),
     "ema": replace(ALGORITHM_1, ema=0.1, tasks="simplex", policies="task+box:0,1"),
 }

@@ -44,6 +44,7 @@ from usfa.runs import (
     settings_for,
     train,
 )
+from usfa.runs.budget import check_budget
 from usfa.runs.curves import curves_of
 from usfa.runs.directory import RunDirectory
 from usfa.runs.loading import read_training
@@ -63,6 +64,8 @@ class Train:
     Examples:
       usfa train trip-usfa
       usfa train minecart-v0 --learner.gamma 0.98
+      usfa train deep-sea-treasure-v0 --frames 5000
+      usfa train --env own_environment:Garden --minutes 10
       usfa train --env own_environment:Garden --learner.policies ball:1 --learner.tasks ball:1
       usfa train trip-usfa --seeds 0 1 2 --learner.epsilon 0.3 --out runs/greedier
       usfa train room-laptop --frames 500000
@@ -75,7 +78,11 @@ class Train:
     output: Annotated[Output, tyro.conf.arg(name="")] = field(default_factory=Output)
     cluster: Annotated[ClusterConfig, tyro.conf.arg(name="")] = field(default_factory=ClusterConfig)
     frames: int | None = None
-    """Shorthand for a budget in frames, with the same number of frames between snapshots."""
+    """Budget in environment steps. An environment without a preset gets more updates per step if they are few; a preset
+    has as many frames between snapshots as without it."""
+    minutes: float | None = None
+    """Budget in time, alone or beside --frames. In an environment without a preset it includes measuring before and
+    scoring after training; a preset ends training after this time, or with its own budget."""
     tensorboard: bool = False
     """Log for TensorBoard into the run directory (extra tensorboard)."""
     wandb: str | None = None
@@ -89,10 +96,13 @@ class Train:
 
     @property
     def resolved(self) -> TrainConfig:
-        """The configuration, with --frames applied."""
-        if self.frames is None:
-            return self.config
+        """The configuration, with --frames and --minutes applied, unless it was chosen for them."""
+        check_budget(self.frames, self.minutes)
         learner, evaluation = self.config.learner, self.config.evaluation
+        if self.minutes is not None and not learner.counts_time:
+            learner = replace(learner, time_limit=60 * self.minutes)
+        if self.frames is None:
+            return replace(self.config, learner=learner)
         snapshots = evaluation.snapshots
         if learner.budget_unit == "frames":
             snapshots = max(1, round(snapshots * self.frames / learner.budget))
@@ -109,6 +119,8 @@ class _EnvironmentOptions:
 
     environment_arguments: Mapping[str, bool | int | float | str] = field(default_factory=dict)
     phi: str = "reward"
+    frames: int | None = None
+    minutes: float | None = None
 
 
 def run(words: list[str]) -> None:
@@ -155,7 +167,8 @@ def _configuration(what: str, words: list[str], trust: bool) -> tuple[TrainConfi
         return config, Path(what).resolve().parent.name
     if what in ENVIRONMENTS or re.search(r":|-v\d+$", what):
         options = parse_some(_EnvironmentOptions, words)
-        config = settings_for(what, options.environment_arguments, options.phi, progress_console())
+        budget = () if "--resume" in words else (options.frames, options.minutes)
+        config = settings_for(what, options.environment_arguments, options.phi, progress_console(), *budget)
         return config, re.sub(r"[:/]", "-", what)
     if what not in PRESETS:
         raise unknown_name("preset or environment", what, [*PRESETS, *similar_environments(what)])
@@ -181,6 +194,10 @@ def _print_training(run: RunDirectory) -> None:
     Console().print(table)
     if scores.snapshot.max() < config.milestones[-1]:
         print_lines(f"The last snapshot is missing; these are the scores of snapshot {scores.snapshot.max()}.")
+    last = scores[scores.snapshot == scores.snapshot.max()]
+    print_lines(
+        f"Trained for {round(last.frames.mean()):,} steps and {round(last.episodes.mean()):,} episodes per seed."
+    )
     curve = run.figures / "learning-curve.png"
     run.claim(f"{run.figures.name}/{curve.name}")
     save(learning_curves(curves_of(scores)), curve)

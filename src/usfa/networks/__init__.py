@@ -5,6 +5,7 @@ from usfa.networks.runs import Parameters, Runs, over_runs
 from usfa.networks.universal import (
     NETWORKS,
     TRUNKS,
+    Ensemble,
     Network,
     Sizes,
     StandardTrunk,
@@ -17,6 +18,7 @@ __all__ = [
     "MNIH_2015",
     "NETWORKS",
     "TRUNKS",
+    "Ensemble",
     "Network",
     "NetworkConfig",
     "Parameters",

@@ -54,6 +54,9 @@ class EvaluationConfig:
     """Episodes per task and candidate set, if scores are not exact."""
     epsilon: float = 0.001
     """Probability of a random action in these episodes."""
+    measure_errors: bool = True
+    """Measure the errors of ψ after training, for the rule cautious, with a twentieth of the steps of training and some
+    thousands at least. Otherwise typical errors are assumed."""
 
     def __post_init__(self) -> None:
         for setting in ("rules", "final_rules"):

@@ -36,9 +36,9 @@ from usfa.runs.checkpoints import Checkpoints, MetricsLog, SnapshotWriter, in_ha
 from usfa.runs.config import TrainConfig
 from usfa.runs.directory import OnExisting, RunDirectory
 from usfa.runs.presets import agent_name, command_for
-from usfa.runs.scoring import final_counts, final_means, measure_accuracy, score_snapshots
+from usfa.runs.scoring import final_counts, final_means, measure_accuracy, score_snapshot, score_snapshots
 from usfa.samplers import parse_sampler
-from usfa.tasks import parse_tasks
+from usfa.tasks import TASKS_OF_M, parse_tasks
 from usfa.threads import threads
 
 __all__ = ["build_agent", "train"]
@@ -153,7 +153,7 @@ def _finish(
     file = replace(file, accuracy=measure_accuracy(config, agent, weights, counts["frames"], console, name))
     if scores is None:
         with progress_bar(f"{name}: scoring snapshots", len(config.milestones), "snapshots", console) as bar:
-            scores = score_snapshots(config, file, run, name, bar)
+            scores = score_snapshots(config, file, run, name, bar, training.snapshot_scores)
     save_agent(run.agent, replace(file, scores=final_means(config, scores)), weights)
     run.seal_logs()
     run.write(run.scores.name, csv_bytes(scores))
@@ -234,6 +234,7 @@ def _learn(
             training.update = learner.step()
             training.metrics = log.write(training.update)
             written = snapshots.update(learner)
+            log.score = _score_now(training, written, label, cluster, log.score)
             note = ", ".join(filter(None, (log.note, learner.acting.note)))
             bar.update(float(np.minimum(learner.progress, config.learner.budget).mean()), note)
             if checkpoints.due:
@@ -248,6 +249,25 @@ def _learn(
             _keep_agent(training, cluster)
         else:
             checkpoints.keep()
+
+
+def _score_now(
+    training: Training, written: Sequence[int], name: str, cluster: ClusterConfig, before: float | None
+) -> float | None:
+    """Score the snapshots that were written before the last one, if tasks are drawn from a distribution.
+
+    The scores are needed at the end anyway. With tasks of M, the returns of the episodes of training tell as much.
+    """
+    config, learner = training.config, training.learner
+    if config.learner.tasks in TASKS_OF_M:
+        return before
+    for milestone in written:
+        if 0 < milestone < config.milestones[-1]:
+            counts = {"frames": learner.frames.tolist(), "episodes": learner.episodes.tolist()}
+            file = _agent_file(config, learner.agent, learner, counts, cluster)
+            training.snapshot_scores[milestone] = score_snapshot(config, file, training.run, name, milestone)
+            before = float(training.snapshot_scores[milestone].score.mean())
+    return before
 
 
 def _keep_agent(training: Training, cluster: ClusterConfig) -> None:
