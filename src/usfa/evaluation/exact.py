@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from usfa.agents import Agent, TrainedAgent
 from usfa.decisions import CandidateSet, Gpi, Rule, decided, rule_name, task_tensor
-from usfa.environments import Environment, TabularEnv
+from usfa.environments import Environment, LearnedReward, ObservationSpec, RewardVector, TabularEnv
 from usfa.errors import InputError
 from usfa.functional import (
     TabularMDP,
@@ -33,11 +34,29 @@ _CHANGE_NOTHING = (gym.wrappers.OrderEnforcing, gym.wrappers.PassiveEnvChecker)
 
 
 def exact_mdp(env: Environment) -> TabularMDP | None:
-    """Tables of an environment; None if it has none, or if a wrapper changes observations, actions or rewards."""
+    """Tables of an environment; None if it has none, or if a wrapper changes observations, actions or rewards.
+
+    With a learned φ, the tables hold that one.
+    """
     inner: Any = env
     while isinstance(inner, _CHANGE_NOTHING):
         inner = inner.env
+    if isinstance(inner, LearnedReward):
+        return _with_learned_phi(inner)
     return inner.mdp if isinstance(inner, TabularEnv) else None
+
+
+def _with_learned_phi(env: LearnedReward) -> TabularMDP | None:
+    """The tables with the learned φ of every (s, a, s′); None if φ needs rewards that are not in the tables."""
+    inner: Any = env.env.env if isinstance(env.env, RewardVector) else env.env
+    tasks = [reward.w for reward in env.env.rewards] if isinstance(env.env, RewardVector) else []
+    if not isinstance(inner, TabularEnv) or any(w is None for w in tasks):
+        return None
+    spec, shape = ObservationSpec.of(inner.observation_space), inner.mdp.phi.shape[:-1]
+    before, action, after = (index.reshape(-1) for index in np.indices(shape))
+    rewards = inner.mdp.phi.numpy().reshape(len(action), -1) @ np.array(tasks or np.zeros((0, inner.mdp.features))).T
+    phi = env.phi.of_batch(spec.encode(before), action, spec.encode(after), rewards.astype(np.float32))
+    return replace(inner.mdp, phi=torch.from_numpy(phi).to(inner.mdp.phi).reshape(*shape, -1))
 
 
 def exact_scores(

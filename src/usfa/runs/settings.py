@@ -10,13 +10,23 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from usfa.environments import Environment, EnvironmentBatch, ObservationSpec, PhiSource, feature_count, source
+from usfa.environments import (
+    LEARNED,
+    Environment,
+    EnvironmentBatch,
+    ObservationSpec,
+    PhiSource,
+    feature_count,
+    known_phi,
+    source,
+)
 from usfa.errors import InputError
 from usfa.evaluation import exact_mdp
 from usfa.learning import LearnerConfig
 from usfa.networks import MNIH_2015, NetworkConfig
+from usfa.phi import LearnedPhi
 from usfa.progress import ProgressBar, progress_bar
-from usfa.runs.config import EvaluationConfig, TrainConfig, environment_text, phi_text
+from usfa.runs.config import EvaluationConfig, TrainConfig, environment_text, phi_text, tasks_text
 
 __all__ = ["settings_for"]
 
@@ -80,7 +90,7 @@ def settings_for(
         network = replace(network, obs_centre=_rounded(centre), obs_scale=_rounded(scale))
     return TrainConfig(
         environment=environment,
-        training_tasks=f"corners:{features}",
+        training_tasks=_training_tasks(phi, features),
         environment_arguments=dict(arguments or {}),
         phi=phi,
         network=network,
@@ -90,6 +100,13 @@ def settings_for(
         ),
         seeds=(0,),
     )
+
+
+def _training_tasks(phi: str, features: int) -> str:
+    """The tasks that φ was learned from; otherwise the D tasks with a single 1."""
+    learned = known_phi(phi) if phi.startswith(LEARNED) else None
+    tasks = learned.tasks if isinstance(learned, LearnedPhi) else np.zeros((0, features))
+    return tasks_text(tasks) if len(tasks) and not np.array_equal(tasks, np.eye(features)) else f"corners:{features}"
 
 
 def _learner(spec: ObservationSpec) -> LearnerConfig:
