@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from usfa.functional import infer_task
     from usfa.learning import LearnerConfig
     from usfa.networks import NETWORKS, TRUNKS, Network, NetworkConfig, Trunk
-    from usfa.phi import LearnedPhi, PhiLearner, PhiModel
+    from usfa.phi import LearnedPhi, PhiLearner, PhiModel, TaskStream
     from usfa.runs import (
         Callback,
         EvaluationConfig,
@@ -61,6 +61,7 @@ __all__ = [
     "PolicySampler",
     "Rule",
     "Situation",
+    "TaskStream",
     "TrainConfig",
     "TrainedAgent",
     "Trunk",
@@ -89,7 +90,7 @@ _EXPORTS = {
     "functional": ("infer_task",),
     "learning": ("LearnerConfig",),
     "networks": ("NETWORKS", "TRUNKS", "Network", "NetworkConfig", "Trunk"),
-    "phi": ("LearnedPhi", "PhiLearner", "PhiModel"),
+    "phi": ("LearnedPhi", "PhiLearner", "PhiModel", "TaskStream"),
     "runs": (
         *("Callback", "EvaluationConfig", "FeaturesConfig", "TrainConfig", "export", "learn_features", "load"),
         *("load_features", "preset", "settings_for", "train"),

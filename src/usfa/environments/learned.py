@@ -7,7 +7,7 @@ process remembers the φ of every text that was learned or loaded.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import gymnasium as gym
 import numpy as np
@@ -33,6 +33,7 @@ LEARNED = "learned:"
 """Before the checksum of a learned φ."""
 
 
+@runtime_checkable
 class FrozenPhi(Protocol):
     """A learned φ(s, a, s′) that does not change any more."""
 

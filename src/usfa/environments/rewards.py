@@ -138,7 +138,7 @@ class RewardVector(gym.Wrapper[Any, Any, Any, Any]):
         after, own, terminated, truncated, info = self.env.step(action)
         values = np.array([reward.of(self._before, action, after, own, info) for reward in self.rewards])
         self._before = copy.deepcopy(after)
-        own_number = {"scalar_reward": own} if np.ndim(own) == 0 else {}
+        own_number = {"scalar_reward": own} if np.ndim(np.asarray(own)) == 0 else {}
         return after, values, terminated, truncated, {**info, **own_number}
 
 

@@ -107,7 +107,7 @@ def learned_phi(phi: PhiSource) -> FrozenPhi | None:
     """The learned φ that a source names or is; None for other sources."""
     if isinstance(phi, str):
         return known_phi(phi) if phi.startswith(LEARNED) else None
-    return phi if hasattr(phi, "of_batch") else None
+    return phi if isinstance(phi, FrozenPhi) else None
 
 
 def with_phi(env: gym.Env[Any, Any], phi: PhiSource) -> gym.Env[Any, Any]:

@@ -59,7 +59,8 @@ def responses_figure(responses: pd.DataFrame, extremes: Mapping[str, NDArray[np.
             return _maps(Figure(figsize=(PAGE, 2.4), layout="constrained"), responses)
         rows = max(1, len(extremes))
         figure = Figure(figsize=(PAGE, 2.4 + 0.95 * rows), layout="constrained")
-        upper, lower = figure.subfigures(2, 1, height_ratios=(2.4, 0.95 * rows))
+        parts: Any = figure.subfigures(2, 1, height_ratios=(2.4, 0.95 * rows))
+        upper, lower = parts
         _maps(upper, responses)
         axes = lower.subplots(rows, 1, squeeze=False)
         for ax, (name, images) in zip(axes[:, 0], extremes.items(), strict=False):

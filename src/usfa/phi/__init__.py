@@ -1,9 +1,10 @@
 """φ that is learned: from the rewards of several tasks, or without any reward."""
 
 from usfa.phi.data import Behaviour, RandomActions, Transitions, collect, concatenated, read_transitions
-from usfa.phi.learned import PHI_FILES, LearnedPhi, PhiReport, learn_phi, load_phi, predict
+from usfa.phi.learned import PHI_FILES, LearnedPhi, PhiReport, check_features, learn_phi, load_phi, predict
 from usfa.phi.learners import LeastSquares, NetworkFit, NoProgress, PhiLearner, Progress, RewardsThemselves
 from usfa.phi.model import PHI_MODELS, LinearPhi, NetworkPhi, PhiModel, PhiSpec, RewardsPhi
+from usfa.phi.stream import Meeting, TaskStream
 from usfa.phi.unsupervised import Contrastive, Laplacian, RandomFeatures
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "LearnedPhi",
     "LeastSquares",
     "LinearPhi",
+    "Meeting",
     "NetworkFit",
     "NetworkPhi",
     "NoProgress",
@@ -27,7 +29,9 @@ __all__ = [
     "RandomFeatures",
     "RewardsPhi",
     "RewardsThemselves",
+    "TaskStream",
     "Transitions",
+    "check_features",
     "collect",
     "concatenated",
     "learn_phi",

@@ -85,7 +85,7 @@ class Transitions:
 def concatenated(parts: Sequence[Transitions]) -> Transitions:
     """All transitions of several data sets with the same rewards; their episodes stay apart."""
     names = ("observation", "action", "next_observation", "rewards", "weight", "seen")
-    joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    joined: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
     starts = np.cumsum([0, *(int(part.episode.max()) + 1 for part in parts[:-1])])
     episode = np.concatenate([part.episode + start for part, start in zip(parts, starts, strict=True)])
     return replace(parts[0], episode=episode, **joined)
@@ -320,8 +320,9 @@ class _Kept:
             rare = np.ones(len(action), np.bool_)
         self._seen += int(real.sum())
         weight = np.where(rare, 1.0, 1.0 / share).astype(np.float32)
-        for column, values in zip(self._columns, (before, action, after, rewards, episode, weight), strict=True):
-            column.append(values[keep].copy())
+        values: tuple[NDArray[Any], ...] = (before, action, after, rewards, episode, weight)
+        for column, own in zip(self._columns, values, strict=True):
+            column.append(own[keep].copy())
 
     def transitions(self, names: tuple[str, ...], spec: ObservationSpec, actions: int) -> Transitions:
         before, action, after, rewards, episode, weight = (np.concatenate(column) for column in self._columns)

@@ -21,6 +21,7 @@ from torch import Tensor
 from usfa.environments import LEARNED, ObservationSpec, check_rewards_trusted, remember_phi
 from usfa.errors import InputError
 from usfa.files import read_bytes, read_json, sha256, write_atomically, write_json
+from usfa.functional import LARGE_SHARE
 from usfa.phi.data import Transitions, check_rewards
 from usfa.phi.learners import NoProgress, PhiLearner, Progress, RewardsThemselves, tensors_of
 from usfa.phi.model import PHI_MODELS, PhiModel, PhiSpec
@@ -30,14 +31,12 @@ from usfa.registry import import_modules, text_of
 from usfa.threads import threads
 from usfa.version import __version__
 
-__all__ = ["PHI_FILES", "LearnedPhi", "PhiReport", "learn_phi", "load_phi", "predict"]
+__all__ = ["PHI_FILES", "LearnedPhi", "PhiReport", "check_features", "learn_phi", "load_phi", "predict"]
 
 FORMAT = 1
 CONFIG, WEIGHTS = "phi.json", "phi.safetensors"
 PHI_FILES = (CONFIG, WEIGHTS)
 """Names of the files of a learned φ."""
-LARGE_SHARE = 0.1
-"""Shares of reward above this that φ cannot express are warned of."""
 _ROWS = 4096  # transitions per pass
 
 
@@ -291,14 +290,19 @@ def _optional(values: NDArray[np.float64]) -> tuple[float | None, ...]:
 
 
 def _check_features(data: Transitions, learner: PhiLearner, features: int | None) -> None:
-    if features is not None and not 1 <= features <= 10_000:
-        raise InputError(f"features is {features}; expected at least 1.")
     if learner.supervised and not data.names:
         raise InputError("There are no rewards to learn φ from; expected rewards, or an unsupervised learner.")
-    if learner.supervised and features is not None and features > len(data.names):
+    check_features(features, len(data.names) if learner.supervised else None)
+
+
+def check_features(features: int | None, rewards: int | None) -> None:
+    """Raise InputError for a number of features that K rewards do not determine; None for unsupervised learners."""
+    if features is not None and not 1 <= features <= 10_000:
+        raise InputError(f"features is {features}; expected at least 1.")
+    if features is not None and rewards is not None and features > rewards:
         raise InputError(
-            f"features is {features}, but there are {len(data.names)} rewards, which determine as many features at "
-            "most; expected fewer features or more rewards."
+            f"features is {features}, but there are {rewards} rewards, which determine as many features at most; "
+            "expected fewer features or more rewards."
         )
 
 
@@ -313,7 +317,7 @@ def _warn(report: PhiReport, learner: PhiLearner) -> None:
         warnings.warn(
             f"φ with {len(report.tasks[0])} features cannot express {', '.join(poor)} on held-out episodes; expected "
             f"at most {LARGE_SHARE:.0%}: try more features, more data, or another learner.",
-            stacklevel=3,
+            stacklevel=5,
         )
 
 

@@ -121,7 +121,7 @@ class LeastSquares(PhiLearner):
 
 
 def _table(spec: PhiSpec, data: Transitions) -> LinearPhi:
-    """The weighted mean reward of every cell (s, a, s′); 0 for cells without data."""
+    """The weighted mean reward of every cell (s, a, s′); that of all cells for those without data."""
     observation, action, after, rewards = tensors_of(data)
     cells = spec.observation.shape[0] ** 2 * spec.actions
     model = LinearPhi(spec, "table", cells)
@@ -129,7 +129,8 @@ def _table(spec: PhiSpec, data: Transitions) -> LinearPhi:
     weight = torch.from_numpy(data.weight)[:, None] * torch.from_numpy(data.seen)
     total = torch.zeros(cells, len(data.names)).index_add_(0, index, weight * rewards.nan_to_num())
     count = torch.zeros(cells, len(data.names)).index_add_(0, index, weight)
-    model.weight.copy_(total / count.clamp(min=1e-12))
+    mean = total.sum(dim=0) / count.sum(dim=0)
+    model.weight.copy_(torch.where(count > 0, total / count.clamp(min=1e-12), mean))
     return model
 
 
@@ -251,7 +252,7 @@ def descend(
         rows = np.random.default_rng([seed, 11, step]).integers(count, size=min(batch, count))
         loss = loss_of(torch.from_numpy(rows))
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimizer.step()
         if not bool(loss.isfinite()):
             raise Diverged(f"The loss of φ is {float(loss.detach())} after {step} updates; try a lower learning_rate.")

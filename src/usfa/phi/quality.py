@@ -82,7 +82,8 @@ def directions(train: Array, weight: Array, held: Transitions, predicted: Array,
     mix = (part @ part[basis].T) / scale[:, None] * scale[basis]
     tasks = np.linalg.solve(part[basis].T, part.T).T * scale[:, None] / scale[basis]
     tasks[basis] = np.eye(features)  # without rounding errors
-    return Directions(mix, tasks.round(9) + 0.0, tuple(basis.tolist()), by_size, rank)
+    size = abs(tasks).max()
+    return Directions(mix, (tasks / size).round(6) * size + 0.0, tuple(basis.tolist()), by_size, rank)
 
 
 def fitted_tasks(data: Transitions, phi: Array) -> Array:
@@ -93,4 +94,4 @@ def fitted_tasks(data: Transitions, phi: Array) -> Array:
         own = root * data.seen[:, index]
         target = np.where(data.seen[:, index], data.rewards[:, index], 0.0) * own
         tasks.append(np.linalg.lstsq(phi * own[:, None], target, rcond=None)[0])
-    return np.stack(tasks)
+    return np.stack(tasks) if tasks else np.zeros((0, phi.shape[1]))

@@ -17,17 +17,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import NDArray
 from rich.console import Console
 from torch import Tensor
 
-from usfa.environments import EnvironmentSource, ObservationSpec, action_count, reward_texts, rewarded, source
+from usfa.agents import TrainedAgent
+from usfa.decisions import RuleState, parse_rule, task_tensor
+from usfa.environments import Batch, EnvironmentSource, ObservationSpec, action_count, reward_texts, rewarded, source
 from usfa.errors import InputError
 from usfa.evaluation import csv_bytes
+from usfa.evaluation.episodes import check_observations
 from usfa.figures import save_all
 from usfa.figures.features import quality_figure, responses_figure
+from usfa.learning.exploration import epsilon_greedy
 from usfa.phi import (
     PHI_FILES,
+    Behaviour,
     Contrastive,
     Laplacian,
     LearnedPhi,
@@ -38,6 +44,7 @@ from usfa.phi import (
     RandomFeatures,
     RewardsThemselves,
     Transitions,
+    check_features,
     collect,
     learn_phi,
     load_phi,
@@ -49,6 +56,8 @@ from usfa.records import settle
 from usfa.registry import Registry, text_of
 from usfa.runs.config import environment_text
 from usfa.runs.directory import OnExisting, RunDirectory
+from usfa.runs.loading import load
+from usfa.trajectory import CoreState, Present
 
 if TYPE_CHECKING:
     LearnerName = str | PhiLearner
@@ -98,6 +107,9 @@ class FeaturesConfig:
     """Relative probability of each action in these steps; equal by default."""
     repeat: float = 0.0
     """Probability of doing the last action again."""
+    agent: str | None = None
+    """Run of a trained agent that acts in every second environment, on its training tasks in turn, with a random action
+    in one of ten steps; by default all actions are random."""
     seed: int = 0
     """Random seed."""
 
@@ -118,17 +130,19 @@ class FeaturesConfig:
             raise InputError(f"seed is {self.seed}; expected a whole number from 0.")
         if self.data is not None and self.rewards:
             raise InputError("rewards and data were both given; expected one of them, as a file has its rewards.")
-        supervised = self.learner != "auto" and not PHI_LEARNERS.make(self.learner).supervised
-        if not self.rewards and self.data is None and not supervised:
+        supervised = self.learner == "auto" or PHI_LEARNERS.make(str(self.learner)).supervised
+        if not self.rewards and self.data is None and supervised:
             raise InputError(
                 "rewards and data are missing; expected one of them, or a learner without rewards, such as laplacian."
             )
+        if self.rewards and supervised:
+            check_features(self.features, len(self.rewards))
         if self.data is not None and self.learner == "rewards":
             raise InputError("learner is 'rewards', which needs them at every step; expected rewards instead of data.")
 
     @property
     def environments(self) -> EnvironmentSource:
-        return source(self.environment, **self.environment_arguments)
+        return source(self.environment, phi="reward", **self.environment_arguments)
 
 
 def learn_features(
@@ -209,7 +223,9 @@ def _data(config: FeaturesConfig, console: Console | None) -> Transitions:
     if config.data is not None:
         return read_transitions(Path(config.data), spec, actions, config.environment)
     rng = np.random.default_rng([config.seed, 3])
-    behaviour = RandomActions(rng, config.action_probabilities, config.repeat)
+    behaviour: Behaviour = RandomActions(rng, config.action_probabilities, config.repeat)
+    if config.agent is not None:
+        behaviour = _AgentActions(load(config.agent), behaviour, config.seed)
     inside = (
         rewarded(environments, config.rewards)
         if config.rewards
@@ -218,6 +234,38 @@ def _data(config: FeaturesConfig, console: Console | None) -> Transitions:
     with progress_bar(f"{config.environment}: random steps", config.steps, "steps", console) as bar:
         found = collect(inside, config.rewards or ("none",), spec, behaviour, config.steps, config.seed, bar.advance)
     return found if config.rewards else replace(found, names=(), rewards=found.rewards[:, :0], seen=found.seen[:, :0])
+
+
+class _AgentActions:
+    """An agent acts in every second environment, on its training tasks in turn; random actions in the others."""
+
+    def __init__(self, agent: TrainedAgent, others: Behaviour, seed: int) -> None:
+        self._agent, self._others = agent, others
+        self._rng = np.random.default_rng([seed, 9])
+        self._memory: CoreState | None = None
+        self._last = np.zeros(0, np.int64)
+        self._rule = parse_rule(agent.default_rule)
+        self._state: RuleState | None = None
+
+    @torch.inference_mode()
+    def __call__(self, batch: Batch) -> NDArray[np.int64]:
+        agent, tasks = self._agent, self._agent.training_tasks
+        w = tasks[np.arange(len(batch)) // 2 % len(tasks)]
+        candidates = agent.candidates(w, None, np.random.default_rng(0)).tensors()
+        if self._memory is None:
+            check_observations(agent.actor, batch)
+            self._memory, self._last = agent.actor.initial_state(len(batch)), np.zeros(len(batch), np.int64)
+            agent.network.hold(candidates.z)
+        arrays = (batch.observation, self._last, batch.legal, batch.first)
+        observation, last, legal, first = (torch.from_numpy(array) for array in arrays)
+        present = Present(observation, last, legal, first, self._memory)
+        decision, self._memory = agent.actor.act(
+            agent.network, present, task_tensor(w), candidates, self._rule, self._state
+        )
+        self._state = decision.state
+        greedy = epsilon_greedy(decision.action.numpy()[None], batch.legal[None], 0.1, [self._rng])[0]
+        self._last = np.where(np.arange(len(batch)) % 2 == 0, greedy, self._others(batch))
+        return self._last
 
 
 def _nothing(observation: Any, action: Any, next_observation: Any) -> list[float]:
@@ -243,7 +291,7 @@ def _learned(
 
 def _learner(config: FeaturesConfig, data: Transitions) -> PhiLearner:
     if config.learner != "auto":
-        return PHI_LEARNERS.make(config.learner)
+        return PHI_LEARNERS.make(str(config.learner))
     one_hot = not data.spec.is_image and not data.spec.is_vector
     return LeastSquares() if one_hot else NetworkFit(steps=20_000 if data.spec.is_image else 5000)
 
@@ -284,6 +332,7 @@ def quality_table(phi: LearnedPhi) -> pd.DataFrame:
     ]
     table = pd.DataFrame(rows, columns=["reward", "features", "r2", "chosen"])
     unexplained = dict(zip(report.rewards, report.unexplained, strict=True))
+    table = table.astype({"chosen": bool})  # also of an empty table
     return table.assign(unexplained=np.where(table.chosen, table.reward.map(unexplained), np.nan))
 
 
@@ -315,10 +364,8 @@ def _correlation(x: NDArray[Any], y: NDArray[Any], weight: NDArray[Any]) -> floa
 
 def _figures(phi: LearnedPhi, data: Transitions) -> dict[str, Any]:
     extremes = _extremes(phi, data) if data.spec.is_image else None
-    return {
-        "quality": quality_figure(quality_table(phi)),
-        "responses": responses_figure(responses_table(phi, data), extremes),
-    }
+    responses = {"responses": responses_figure(responses_table(phi, data), extremes)}
+    return {"quality": quality_figure(quality_table(phi)), **responses} if data.names else responses
 
 
 def _extremes(phi: LearnedPhi, data: Transitions, count: int = 6) -> dict[str, NDArray[np.uint8]]:
