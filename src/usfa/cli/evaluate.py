@@ -31,6 +31,7 @@ class Evaluate(AgentOptions):
       usfa evaluate room --task room-hard --rule cautious gpi single
       usfa evaluate runs/trip-usfa --task 1,-0.5 11 --candidates task train train+task sample:5 "1,0;0.5,0.5"
       usfa evaluate runs/trip-usfa --task trip-directions --seed 3
+      usfa evaluate runs/acrobot --task 1,0 --rewards own_rewards:height
     """
 
     task: tuple[str, ...]
@@ -45,6 +46,8 @@ class Evaluate(AgentOptions):
     """Episodes per task, candidate set and rule, if the score is not exact."""
     epsilon: float = 0.001
     """Probability of a random action in these episodes."""
+    rewards: tuple[str, ...] = ()
+    """The reward of each task, see usfa learn-features, where φ·w only approximates it: scores are returns in these."""
     csv: bool = False
     """Print CSV instead of a table."""
 
@@ -53,7 +56,7 @@ def run(words: list[str]) -> None:
     command = parse(Evaluate, "evaluate", words)
     if not command.task:
         raise InputError("--task is empty; expected at least one task, such as 1,0.")
-    import_modules(command.rule)
+    import_modules((*command.rule, *command.rewards))
     agent = load(command.run, command.seed, command.trust)
     tables = [_scores(command, agent, task) for task in command.task]
     if is_standard_room(agent.file.environment, agent.file.environment_arguments):
@@ -98,6 +101,7 @@ def _scores(command: Evaluate, agent: TrainedAgent, task: str) -> pd.DataFrame:
             seed=command.rng,
             trust=command.trust,
             console=progress_console(),
+            rewards=command.rewards or None,
         )
         for candidates in command.candidates or (agent.default_candidates,)
     ]

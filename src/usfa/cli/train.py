@@ -25,7 +25,7 @@ from usfa.cli.terminal import (
     table_of,
 )
 from usfa.cluster import ClusterConfig, read_account
-from usfa.environments import ENVIRONMENTS, check_trusted, similar_environments
+from usfa.environments import ENVIRONMENTS, LEARNED, check_trusted, similar_environments
 from usfa.environments.room.yardstick import is_standard_room, read_yardstick
 from usfa.errors import InputError, unknown_name
 from usfa.evaluation import summarise
@@ -40,6 +40,7 @@ from usfa.runs import (
     TensorBoard,
     TrainConfig,
     WeightsAndBiases,
+    load_features,
     preset,
     settings_for,
     train,
@@ -70,6 +71,7 @@ class Train:
       usfa train trip-usfa --seeds 0 1 2 --learner.epsilon 0.3 --out runs/greedier
       usfa train room-laptop --frames 500000
       usfa train trip-usfa --resume
+      usfa train Acrobot-v1 --phi runs/features-Acrobot-v1     (a φ of usfa learn-features)
       usfa train room-laptop --cluster local --actors 2
       usfa train runs/trip-usfa/config.json --out runs/again   (--trust, if it names a module to import)
     """
@@ -132,6 +134,7 @@ def run(words: list[str]) -> None:
         return
     trust, (what, *rest) = "--trust" in words, [word for word in words if word != "--trust"]
     import_modules(word.partition("=")[2] if word.startswith("--") else word for word in rest)
+    rest = _with_loaded_phi(rest, trust)
     config, name = _configuration(what, rest, trust)
     command = _with_flags(name, rest, config)
     if command.output.resume:  # a resumed run keeps its settings; flags may only repeat them
@@ -147,6 +150,14 @@ def run(words: list[str]) -> None:
     if finished:
         print_lines(f"The run in {path} was finished already; these are its scores.")
     _print_training(done)
+
+
+def _with_loaded_phi(words: list[str], trust: bool) -> list[str]:
+    """Load the φ of --phi DIRECTORY, and replace the directory by its text."""
+    before = next((index for index, word in enumerate(words[:-1]) if word == "--phi"), None)
+    if before is None or not Path(words[before + 1]).is_dir():
+        return words
+    return [*words[: before + 1], load_features(words[before + 1], trust).text, *words[before + 2 :]]
 
 
 def _check_same_run(what: str, named: TrainConfig, saved: TrainConfig, path: Path) -> None:
@@ -207,7 +218,8 @@ def _print_training(run: RunDirectory) -> None:
         print_lines(f"Of the actors: {read_account(run.trajectories)}.")
     task = format_task(parse_task(scores.task.iloc[-1]).round(2))
     own = [text for text in part_texts(to_json(config)) if isinstance(text, str) and is_own(text)]
-    trust = " --trust" if own or ":" in config.environment + config.phi else ""
+    functions = ":" in config.environment or (":" in config.phi and not config.phi.startswith(LEARNED))
+    trust = " --trust" if own or functions else ""
     print_next(f"evaluate {run.path} --task {task}{trust}")
 
 

@@ -1,6 +1,7 @@
 """Networks as `torch.nn.Module`s, for one training run or several at once."""
 
 from usfa.networks.config import MNIH_2015, NetworkConfig
+from usfa.networks.layers import Convolutions, mlp
 from usfa.networks.runs import Parameters, Runs, over_runs
 from usfa.networks.universal import (
     NETWORKS,
@@ -18,6 +19,7 @@ __all__ = [
     "MNIH_2015",
     "NETWORKS",
     "TRUNKS",
+    "Convolutions",
     "Ensemble",
     "Network",
     "NetworkConfig",
@@ -28,5 +30,6 @@ __all__ = [
     "Trunk",
     "UniversalNetwork",
     "make_network",
+    "mlp",
     "over_runs",
 ]

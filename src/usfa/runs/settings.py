@@ -14,21 +14,24 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from usfa.environments import (
+    LEARNED,
     Environment,
     EnvironmentBatch,
     EnvironmentSource,
     ObservationSpec,
     PhiSource,
     feature_count,
+    known_phi,
     source,
 )
 from usfa.errors import InputError
 from usfa.evaluation import exact_mdp
 from usfa.learning import Learner, LearnerConfig
 from usfa.networks import MNIH_2015, NetworkConfig
+from usfa.phi import LearnedPhi
 from usfa.progress import ProgressBar, progress_bar
 from usfa.runs.budget import check_budget, measured_costs, plan
-from usfa.runs.config import EvaluationConfig, TrainConfig, environment_text, phi_text
+from usfa.runs.config import EvaluationConfig, TrainConfig, environment_text, phi_text, tasks_text
 from usfa.runs.training import build_agent
 from usfa.threads import threads
 
@@ -108,7 +111,7 @@ def settings_for(
         network = replace(network, obs_centre=_rounded(centre), obs_scale=_rounded(scale))
     config = TrainConfig(
         environment=environment,
-        training_tasks=f"corners:{features}",
+        training_tasks=_training_tasks(phi, features),
         environment_arguments=dict(arguments or {}),
         phi=phi,
         network=network,
@@ -131,6 +134,13 @@ def settings_for(
 def _trial(config: TrainConfig, learner: LearnerConfig, environments: EnvironmentSource) -> Learner:
     """A learner of one seed with other settings and environments."""
     return Learner(build_agent(config), learner, environments, config.tasks, (0,))
+
+
+def _training_tasks(phi: str, features: int) -> str:
+    """The tasks that φ was learned from; otherwise the D tasks with a single 1."""
+    learned = known_phi(phi) if phi.startswith(LEARNED) else None
+    tasks = learned.tasks if isinstance(learned, LearnedPhi) else np.zeros((0, features))
+    return tasks_text(tasks) if len(tasks) and not np.array_equal(tasks, np.eye(features)) else f"corners:{features}"
 
 
 def _learner(spec: ObservationSpec) -> LearnerConfig:

@@ -16,18 +16,29 @@ import pandas as pd
 import torch
 from rich.console import Console
 
-from usfa.agents import AGENT_FILES, AGENTS, Agent, AgentFile, AgentSpec, check_candidates, read_agent, save_agent
+from usfa.agents import (
+    AGENT_FILES,
+    AGENTS,
+    Agent,
+    AgentFile,
+    AgentSpec,
+    check_candidates,
+    keep_phi,
+    read_agent,
+    save_agent,
+)
 from usfa.cluster import ClusterConfig
 from usfa.cluster.acting import ClusterActing
 from usfa.cluster.ray import RayFleet, connected
 from usfa.decisions import candidate_set
-from usfa.environments import Environment, ObservationSpec, action_count, feature_count
+from usfa.environments import LEARNED, Environment, ObservationSpec, action_count, feature_count
 from usfa.environments.batch import close_environment, failing_in
 from usfa.errors import Diverged, InputError
 from usfa.evaluation import csv_bytes, exact_mdp
 from usfa.files import require_space
 from usfa.learning import Learner, Precision, bytes_of_past, check_replay, choose_device, choose_precision
 from usfa.networks import Parameters
+from usfa.phi import PHI_FILES
 from usfa.progress import AUTO, Display, interruptible, progress_bar, shown_on
 from usfa.records import to_json
 from usfa.registry import text_of
@@ -83,10 +94,18 @@ def train(
         RunDirectory.opened(Path(path), config, existing) as run,
         threads(config.threads),
     ):
+        _keep_phi(config, run)
         scores = _intact(run, run.read_scores) if run.was_written(run.scores) else None
         if scores is None or _intact(run, partial(read_agent, run.agent)) is None:
             _train(config, agent, run, console, name or agent_name(config), cluster, watching, scores)
         return run
+
+
+def _keep_phi(config: TrainConfig, run: RunDirectory) -> None:
+    """Write a learned φ into the run directory, so that the run can be resumed without the one it came from."""
+    if config.phi.startswith(LEARNED):
+        run.claim(*(f"{run.phi.name}/{file}" for file in PHI_FILES))
+        keep_phi(run.phi, config.phi)
 
 
 def _check_arguments(config: object, path: object, cluster: object) -> None:
