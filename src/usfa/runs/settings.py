@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from usfa.networks import MNIH_2015, NetworkConfig
 from usfa.progress import ProgressBar, progress_bar
 from usfa.runs.config import EvaluationConfig, TrainConfig, environment_text, phi_text
 
-__all__ = ["settings_for"]
+__all__ = ["fitting_numbers", "settings_for"]
 
 Array = NDArray[np.float64]
 
@@ -90,6 +91,38 @@ def settings_for(
         ),
         seeds=(0,),
     )
+
+
+def fitting_numbers(learner: LearnerConfig, tasks: int, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Add to changes of a learner's numbers those of other numbers that then fit: the nearest, if any does not.
+
+    With fixed tasks, environments are a multiple of the tasks; updates per round divide the trajectories of a round.
+
+    Args:
+        learner: the configuration that is changed.
+        tasks: the number of training tasks.
+        changes: new values of `environments`, `updates_per_round`, `replay_ratio` and `tasks`, which are kept.
+    """
+    new = {name: getattr(learner, name) for name in ("environments", "updates_per_round", "replay_ratio", "tasks")}
+    new |= changes
+    each = 1 + new["replay_ratio"]  # trajectories of a round per environment, new and replayed
+    if min(new["environments"], new["updates_per_round"], each) < 1:
+        return dict(changes)  # the configuration refuses them
+    if "environments" not in changes:
+        step = tasks if new["tasks"] == "fixed" else 1
+        if "updates_per_round" in changes:
+            step = math.lcm(step, new["updates_per_round"] // math.gcd(new["updates_per_round"], each))
+        new["environments"] = max(1, round(new["environments"] / step)) * step
+    if "updates_per_round" not in changes:
+        new["updates_per_round"] = _nearest_divisor(new["environments"] * each, new["updates_per_round"])
+    return {name: value for name, value in new.items() if name in changes or value != getattr(learner, name)}
+
+
+def _nearest_divisor(number: int, wanted: int) -> int:
+    """The divisor of a number nearest to the wanted one; of two that are equally near, the smaller."""
+    below = next(count for count in range(min(wanted, number), 0, -1) if number % count == 0)
+    above = (count for count in range(wanted, 2 * wanted - below) if number % count == 0)
+    return next(above, below)
 
 
 def _learner(spec: ObservationSpec) -> LearnerConfig:
