@@ -1,4 +1,8 @@
-"""The command line. The module of a command is imported when it is called, so that help does not wait for torch."""
+"""The command line.
+
+The module of a command is imported when its options have been parsed, so that help and wrong options do not wait for
+torch. Only the options of `train PRESET` and `reproduce WHAT` need it, because they are settings of training.
+"""
 
 from __future__ import annotations
 
@@ -92,6 +96,9 @@ def _let_threads_sleep() -> None:
 
 
 def _dispatch(words: list[str]) -> int:
+    from usfa.cli.options import HELP, OPTIONS
+    from usfa.cli.parsing import is_help, parse
+
     if not words or words[0] in {"-h", "--help", "help"}:
         print(USAGE, end="")
         return 0
@@ -100,6 +107,11 @@ def _dispatch(words: list[str]) -> int:
         return 0
     if words[0] not in COMMANDS:
         raise unknown_name("command", words[0], COMMANDS)
-    module = "list_" if words[0] == "list" else words[0].replace("-", "_")  # a module `list` would shadow the builtin
-    code: int | None = importlib.import_module(f"{__name__}.{module}").run(words[1:])
+    name, *rest = words
+    if name in HELP and is_help(rest):
+        print(HELP[name])
+        return 0
+    command = parse(OPTIONS[name], name, rest) if name in OPTIONS else rest  # before the module, which imports torch
+    module = "list_" if name == "list" else name.replace("-", "_")  # a module `list` would shadow the builtin
+    code: int | None = importlib.import_module(f"{__name__}.{module}").run(command)
     return code or 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import difflib
 import importlib
 import importlib.util
 import re
@@ -22,7 +21,7 @@ from usfa.environments.batch import Batch, Environment, EnvironmentBatch, close_
 from usfa.environments.learned import LEARNED, FrozenPhi, LearnedBatch, learned_batch, with_rewards
 from usfa.environments.rewards import RewardsOfTasks, RewardVector, rewards_of
 from usfa.environments.vector_reward import PhiSource, learned_phi, with_phi
-from usfa.errors import InputError, told, unknown_name
+from usfa.errors import InputError, similar_name, told, unknown_name
 from usfa.registry import import_module
 from usfa.tasks import parse_task
 
@@ -205,19 +204,20 @@ def _creator(name: str) -> Callable[..., Environment]:
 
 
 def _unknown(name: str) -> InputError:
-    typing_error = similar_environments(name, cutoff=0.85)
-    if re.search(r"-v\d+$", name) and not typing_error and not _has_mo_gymnasium():
+    similar = similar_environments(name)
+    if re.search(r"-v\d+$", name) and not similar and not _has_mo_gymnasium():
         return InputError(
             f"Unknown environment {name!r}: if it is one of MO-Gymnasium, install that with pip install 'usfa[mo]'."
         )
-    return unknown_name("environment", name, [*ENVIRONMENTS, *similar_environments(name)])
+    return unknown_name("environment", name, [*ENVIRONMENTS, *similar])
 
 
-def similar_environments(name: str, cutoff: float = 0.6) -> list[str]:
+def similar_environments(name: str) -> list[str]:
     """The id of Gymnasium or MO-Gymnasium closest to a name, if any."""
     with suppress(InputError):  # a broken MO-Gymnasium should not hide the hint
         _register_mo_gymnasium(name)
-    return difflib.get_close_matches(name, gym.registry, n=1, cutoff=cutoff)
+    similar = similar_name(name, gym.registry)
+    return [] if similar is None else [similar]
 
 
 def _from_module(name: str) -> Callable[..., Environment]:

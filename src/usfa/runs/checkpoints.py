@@ -88,7 +88,8 @@ class MetricsLog:
 
     def _set_note(self, loss: float, returns: dict[str, float]) -> None:
         """Set the text next to the progress bar: the score of the last snapshot, or returns; without new ones those
-        before stay."""
+        before stay.
+        """
         if returns:
             self._shown_return = f"return {np.mean(list(returns.values())):.1f}, "
         if self.score is not None:

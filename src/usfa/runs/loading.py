@@ -22,20 +22,14 @@ from usfa.agents import (
 from usfa.errors import InputError, told, unknown_name
 from usfa.evaluation import accuracy_of
 from usfa.files import read_json
+from usfa.names import SHIPPED_AGENTS
 from usfa.progress import progress_bar
 from usfa.records import from_json
 from usfa.registry import import_modules
 from usfa.runs.config import TrainConfig
 from usfa.runs.directory import RunDirectory, read_config
 
-__all__ = ["SHIPPED_AGENTS", "agent_directory", "load", "measure_and_save", "read_training"]
-
-SHIPPED_AGENTS: dict[str, str] = {
-    "trip": "USFA for the Trip MDP, preset trip-usfa, seed 0",
-    "room": "USFA for the room, from pixels, preset room-laptop for 7 million frames, seed 2",
-    "room-uvfa": "UVFA for the room, to compare with, preset room-laptop-uvfa, seed 0",
-}
-"""Agents in the package, with descriptions."""
+__all__ = ["agent_directory", "load", "measure_and_save", "read_training"]
 
 HUB = "hf://"
 """Before the name of a repository of the Hugging Face hub."""

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ from usfa.runs.config import EvaluationConfig, TrainConfig, environment_text, ph
 from usfa.runs.training import build_agent
 from usfa.threads import threads
 
-__all__ = ["settings_for"]
+__all__ = ["fitting_numbers", "settings_for"]
 
 Array = NDArray[np.float64]
 
@@ -141,6 +141,38 @@ def _training_tasks(phi: str, features: int) -> str:
     learned = known_phi(phi) if phi.startswith(LEARNED) else None
     tasks = learned.tasks if isinstance(learned, LearnedPhi) else np.zeros((0, features))
     return tasks_text(tasks) if len(tasks) and not np.array_equal(tasks, np.eye(features)) else f"corners:{features}"
+
+
+def fitting_numbers(learner: LearnerConfig, tasks: int, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Add to changes of a learner's numbers those of other numbers that then fit: the nearest, if any does not.
+
+    With fixed tasks, environments are a multiple of the tasks; updates per round divide the trajectories of a round.
+
+    Args:
+        learner: the configuration that is changed.
+        tasks: the number of training tasks.
+        changes: new values of `environments`, `updates_per_round`, `replay_ratio` and `tasks`, which are kept.
+    """
+    new = {name: getattr(learner, name) for name in ("environments", "updates_per_round", "replay_ratio", "tasks")}
+    new |= changes
+    each = 1 + new["replay_ratio"]  # trajectories of a round per environment, new and replayed
+    if min(new["environments"], new["updates_per_round"], each) < 1:
+        return dict(changes)  # the configuration refuses them
+    if "environments" not in changes:
+        step = tasks if new["tasks"] == "fixed" else 1
+        if "updates_per_round" in changes:
+            step = math.lcm(step, new["updates_per_round"] // math.gcd(new["updates_per_round"], each))
+        new["environments"] = max(1, round(new["environments"] / step)) * step
+    if "updates_per_round" not in changes:
+        new["updates_per_round"] = _nearest_divisor(new["environments"] * each, new["updates_per_round"])
+    return {name: value for name, value in new.items() if name in changes or value != getattr(learner, name)}
+
+
+def _nearest_divisor(number: int, wanted: int) -> int:
+    """The divisor of a number nearest to the wanted one; of two that are equally near, the smaller."""
+    below = next(count for count in range(min(wanted, number), 0, -1) if number % count == 0)
+    above = (count for count in range(wanted, 2 * wanted - below) if number % count == 0)
+    return next(above, below)
 
 
 def _learner(spec: ObservationSpec) -> LearnerConfig:
