@@ -5,24 +5,27 @@ import tempfile
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 import usfa
 
+Array = NDArray[np.float32]
 
-def height(observation, action, next_observation):
+
+def height(observation: Array, action: int, next_observation: Array) -> float:
     """Height of the tip; the observation holds cosines and sines of both angles, and their speeds."""
     cos1, sin1, cos2, sin2 = next_observation[:4]
-    return -cos1 - (cos1 * cos2 - sin1 * sin2)
+    return float(-cos1 - (cos1 * cos2 - sin1 * sin2))
 
 
-def effort(observation, action, next_observation):
+def effort(observation: Array, action: int, next_observation: Array) -> float:
     """Torque was used."""
     return float(action != 1)
 
 
-def speed(observation, action, next_observation):
+def speed(observation: Array, action: int, next_observation: Array) -> float:
     """Speed of the second joint, whatever its direction."""
-    return abs(next_observation[5]) / 10
+    return float(abs(next_observation[5]) / 10)
 
 
 def main(frames: int) -> None:
@@ -44,7 +47,7 @@ def main(frames: int) -> None:
         total, done = np.zeros(3), False
         while not done:
             observation, features, terminated, truncated, _ = env.step(policy(observation))
-            total, done = total + features, terminated or truncated
+            total, done = total + np.asarray(features), terminated or truncated
         print(f"task {w.astype(int)}: height {total[0]:.0f}, effort {total[1]:.0f}, speed {total[2]:.0f}")
 
 

@@ -14,7 +14,7 @@ NEW = "task:0.8,0.2"
 
 def main(frames: int) -> None:
     phi = usfa.learn_features("deep-sea-treasure-v0", REWARDS, steps=20_000, console=None)
-    print(f"{phi.features} features for {len(REWARDS)} rewards, R² on held-out episodes {np.round(phi.report.r2, 3)}")
+    print(f"{phi.features} features for {len(REWARDS)} rewards, R² on held-out episodes {phi.report.r2}")
 
     config = usfa.settings_for("deep-sea-treasure-v0", phi=phi)
     config = replace(

@@ -13,7 +13,7 @@ from usfa.phi import NetworkFit
 FORWARD = (0.3, 0.02, 0.02, 0.02, 0.1, 0.1, 0.22, 0.22)  # what is collected behind one's back cannot be seen
 
 
-def main(steps: int, updates: int, frames: int, out: Path) -> None:
+def main(out: Path, steps: int = 1_000_000, updates: int = 40_000, frames: int = 5_000_000) -> None:
     phi = usfa.learn_features(
         "room",
         "tasks:room-train",  # "collect a TV", "a ball", "a hat", "a balloon": one number each, and no φ
@@ -26,12 +26,12 @@ def main(steps: int, updates: int, frames: int, out: Path) -> None:
         out=out / "phi",
         existing="resume",
     )
-    print(f"R² on held-out episodes: {[round(r2, 3) for r2 in phi.report.r2]}")
+    print(f"R² on held-out episodes: {phi.report.r2}")
 
     config = usfa.preset("room-laptop")
     config = replace(
         config,
-        phi=phi,
+        phi=phi.text,
         learner=replace(config.learner, budget=frames),
         evaluation=replace(config.evaluation, snapshots=1, tasks=("room-train",), candidates=("train",), episodes=1),
     )
@@ -41,5 +41,4 @@ def main(steps: int, updates: int, frames: int, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    numbers = [int(word) for word in sys.argv[1:4]] or [1_000_000, 40_000, 5_000_000]
-    main(*numbers, out=Path(sys.argv[4] if len(sys.argv) > 4 else "runs/room-from-rewards"))
+    main(Path("runs/room-from-rewards"), *map(int, sys.argv[1:4]))

@@ -34,6 +34,7 @@ from usfa.functional import TabularMDP, optimal_return, policy_return
 from usfa.paper.report import markdown_table
 from usfa.phi import LeastSquares, NetworkFit, RandomActions, collect, predict
 from usfa.runs import FeaturesConfig, TrainConfig, preset
+from usfa.runs.config import tasks_text
 from usfa.tasks import format_task, parse_task, parse_tasks
 
 Array = NDArray[np.float64]
@@ -49,7 +50,7 @@ WALK = (0.3, 0.02, 0.02, 0.02, 0.1, 0.1, 0.22, 0.22)
 def translation(phi: usfa.LearnedPhi) -> Array:
     """A [D0, D] with ŵ = w·A: from tasks of the hidden φ to tasks of the learned one."""
     hidden = np.stack([parse_task(name.removeprefix("task:")) for name in phi.report.rewards])
-    return np.linalg.lstsq(hidden, phi.tasks, rcond=None)[0]
+    return np.linalg.lstsq(hidden, phi.tasks, rcond=None)[0].astype(np.float64)
 
 
 # --- finite MDPs ---
@@ -67,14 +68,17 @@ def small(out: Path, seeds: tuple[int, ...], console: Console) -> pd.DataFrame:
             a = translation(phi)
             learned = replace(
                 config,
-                phi=phi,
-                training_tasks=config.tasks @ a,
+                phi=phi.text,
+                training_tasks=tasks_text(config.tasks @ a),
                 evaluation=replace(config.evaluation, tasks=(), candidates=("task",)),
             )
             rows += _gaps(name, f"learned, {learner}", learned, a, out, console)
     table = pd.DataFrame(rows, columns=["preset", "phi", "candidates", "tasks", "seed", "gap"])
     table["task"] = "mean"
-    return summarise(table, ["preset", "tasks", "candidates", "phi"], "gap")
+    found = summarise(
+        table.rename(columns={"tasks": "test tasks"}), ["preset", "test tasks", "candidates", "phi"], "gap"
+    )
+    return found[["preset", "test tasks", "candidates", "phi", "mean", "low", "high", "runs"]]
 
 
 def _gaps(
@@ -146,11 +150,11 @@ def room(out: Path, seeds: tuple[int, ...], frames: int, steps: int, updates: in
     base = preset("room-laptop")
     base = replace(base, learner=replace(base.learner, budget=frames), evaluation=replace(base.evaluation, snapshots=1))
     first = _room_phi(out / "phi-walk", steps, updates, None, console)
-    scout = usfa.train(replace(base, phi=first, seeds=(0,)), out / "scout", existing="resume", console=console)
+    scout = usfa.train(replace(base, phi=first.text, seeds=(0,)), out / "scout", existing="resume", console=console)
     phi = _room_phi(out / "phi", steps, updates, str(scout.path), console)
     rows = []
     for seed in seeds:
-        for name, own in (("given", "reward"), ("learned", phi)):
+        for name, own in (("given", "reward"), ("learned", phi.text)):
             path = out / f"{name}-{frames}-{seed}"
             run = usfa.train(replace(base, phi=own, seeds=(seed,)), path, existing="resume", console=console)
             agent = usfa.load(run.path)
