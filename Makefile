@@ -4,8 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 OLDEST := .venv-oldest
+# The build of PyTorch, for the CPU or with CUDA, is that of your package index; torch.lock has those of PyPI, with hashes:
+# make test TORCH='--require-hashes --requirement torch.lock'
+TORCH ?= --constraint constraints.txt torch
 
-.PHONY: demo test test-long test-oldest lint bench docs clean
+.PHONY: demo test test-mathematics test-long test-oldest lint bench docs lock clean
 
 demo: $(STAMP)
 	$(BIN)/usfa reproduce trip --out runs/demo --overwrite
@@ -13,12 +16,15 @@ demo: $(STAMP)
 
 # A file at a time to each core: fixtures of a file are made once; in order, because files of one long test would come
 # last. Coverage is asked of the mathematics only, and its own tests have to reach it: tracing all others as well would
-# cost a tenth of the time.
+# cost a tenth of the time. Type checking has one process, so it shares the cores with the mathematics.
 PARALLEL := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder -m "not long"
 MATHEMATICS := tests/functional tests/decisions
-test: lint
-	$(BIN)/pytest $(PARALLEL) $(MATHEMATICS) --cov --cov-report=term-missing
+test: $(STAMP)
+	$(MAKE) --jobs 2 lint test-mathematics
 	$(BIN)/pytest $(PARALLEL) $(MATHEMATICS:%=--ignore=%)
+
+test-mathematics: $(STAMP)
+	$(BIN)/pytest -m "not long" $(MATHEMATICS) --cov --cov-report=term-missing
 
 # Tests that would make the others wait: chaos on a cluster, the fuzzer, and kills at random moments.
 test-long: $(STAMP)
@@ -41,14 +47,25 @@ bench: $(STAMP)
 docs: $(STAMP)
 	$(BIN)/sphinx-build --fail-on-warning --quiet docs docs/_build
 
+# Both files of hashes, for all platforms and versions of Python, from pyproject.toml and constraints.txt; needs uv.
+# What PyTorch needs on Linux only is CUDA, and only in torch.lock.
+COMPILE := uv pip compile --quiet --universal --python-version 3.11.5 --constraints constraints.txt --generate-hashes \
+	--no-annotate --custom-compile-command 'make lock'
+lock:
+	echo torch | $(COMPILE) --output-file torch.lock -
+	printf 'hatchling\neditables\n' | $(COMPILE) --output-file requirements.lock --extra dev --no-emit-package torch \
+		$$(sed -n "s/^\([a-z0-9-]*\)==.*sys_platform == 'linux'.*/--no-emit-package \1/p" torch.lock) pyproject.toml -
+
 clean:
 	rm -rf $(VENV) $(OLDEST) runs docs/_build
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml constraints.txt requirements.lock
 	$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14) and "usfa needs Python 3.11 to 3.13")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt torch
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/pip install --quiet --require-hashes --no-deps --requirement requirements.lock
+	$(BIN)/pip install --quiet $(TORCH)
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	$(BIN)/pip check
 	touch $(STAMP)
 
 $(OLDEST)/.installed: pyproject.toml constraints.txt

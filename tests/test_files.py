@@ -72,6 +72,7 @@ def test_json_round_trips(tmp_path):
         (b"", "is torn or not JSON: Expecting value"),
         (b'{"a": "\xff"}', "is torn or not JSON: 'utf-8' codec can't decode"),
         (b"[1]", r"holds list; expected a JSON object\.$"),
+        (rb'{"a": "\ud800"}', r"holds text that is not Unicode, as in '\\ud800'; expected none\.$"),
     ],
 )
 def test_bad_json_is_refused(tmp_path, content, sentence):

@@ -14,6 +14,7 @@ LAYERS = (
     ("functional",),
     ("decisions",),
     ("losses", "networks", "environments"),
+    ("phi",),
     ("agents",),
     ("learning",),
     ("cluster",),

@@ -69,4 +69,5 @@ def told(error: BaseException) -> str:
 
 def _is_users(frame: traceback.FrameSummary) -> bool:
     path = Path(frame.filename)
-    return "site-packages" not in path.parts and Path(__file__).parent not in path.parents
+    installed = "site-packages" in path.parts or not path.is_file()  # compiled modules name files that are not there
+    return not installed and Path(__file__).parent not in path.parents

@@ -131,6 +131,8 @@ def read_json(path: Path) -> dict[str, Any]:
         raise InputError(f"File {path} holds {type(value).__name__}; expected a JSON object.")
     if _is_deep(value):
         raise _too_deep(path)
+    if not _is_unicode(value):
+        raise InputError(f"File {path} holds text that is not Unicode, as in '\\ud800'; expected none.")
     checksum = value.pop(_CHECKSUM, None)
     if checksum is not None and checksum != _checksum(value):
         raise InputError(
@@ -142,6 +144,15 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def _checksum(value: dict[str, Any]) -> str:
     return sha256(json.dumps(value, sort_keys=True).encode())
+
+
+def _is_unicode(value: dict[str, Any]) -> bool:
+    """Whether UTF-8 can encode all texts; JSON can hold halves of surrogate pairs, which it cannot."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _too_deep(path: Path) -> InputError:

@@ -122,7 +122,12 @@ def test_ledgers_of_earlier_versions_have_no_checksums(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "line", ['{"asked": 3}', '{"actor": 3}', '{"actor": [0, 0, 0], "asked": 10000000000}', '{"resumed_at": "x"}', "{}"]
+    "line",
+    [
+        *("{}", '{"asked": 3}', '{"actor": 3}', '{"resumed_at": "x"}', '{"checkpoint": "x"}', '{"checkpoint": -1}'),
+        *('{"actor": [0, 0, 0], "asked": 10000000000}', '{"actor": [0, 0, "x"], "asked": 1}'),
+        '{"actor": [0, 0, 0], "asked": 1}\n{"actor": [0, 0, 0], "sequence": 1, "fate": "eaten"}',
+    ],
 )
 def test_what_is_no_ledger_is_one_sentence(tmp_path, line):
     path = tmp_path / "trajectories.jsonl"

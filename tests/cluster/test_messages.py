@@ -9,7 +9,7 @@ import torch
 
 from usfa.cluster.actor import Actor, Job
 from usfa.cluster.ledger import ActorId
-from usfa.cluster.messages import layout_of, pack_weights, problem, unpack, unpack_weights
+from usfa.cluster.messages import delivery_layout, pack_weights, problem, unpack, unpack_weights
 from usfa.networks import Runs
 from usfa.runs import build_agent, preset
 
@@ -41,7 +41,7 @@ def test_a_trajectory_comes_out_as_it_went_in_without_a_copy(agent, delivery):
     assert trajectory.action.data_ptr() == trajectory.previous_action[:, 1:].data_ptr()
     assert z.data_ptr() == delivery.arrays["z"].ctypes.data
     assert [x.shape for x in trajectory.core_state] == [(2, 4, 128)] * 2
-    assert not problem(delivery, layout_of(agent, LEARNER, 2), agent.spec.actions)
+    assert not problem(delivery, delivery_layout(agent, LEARNER, 2), agent.spec.actions)
 
 
 def test_weights_come_out_as_they_went_in_without_a_copy(agent):
@@ -93,5 +93,5 @@ def put(value):
 )
 def test_what_is_wrong_is_said(agent, delivery, name, change, words):
     delivery.arrays.setdefault("nonsense", np.zeros(0)) if name == "nonsense" else None
-    found = problem(spoiled(delivery, name, change), layout_of(agent, LEARNER, 2), agent.spec.actions)
+    found = problem(spoiled(delivery, name, change), delivery_layout(agent, LEARNER, 2), agent.spec.actions)
     assert found.startswith(words)

@@ -62,6 +62,7 @@ def test_tasks_stay_texts(tmp_path):
         (b"agent,candidates,seed,rule\nusfa,task,1,gpi\n", r"has the columns .*'seed', 'rule'\]; expected "),
         (b"agent\nusfa\n", r"has the columns \['agent'\]; expected \['agent', 'candidates', "),
         (b"\xff\xfe\x00", r"is not a table of scores: "),
+        (b"agent,rule\na,b,c,d\na,b,c,d,e\n", r"^.* is not a table of scores: ParserError: .* saw 5\.$"),
     ],
 )
 def test_files_that_are_no_scores(tmp_path, content, sentence):

@@ -34,6 +34,9 @@ CONFIGS = {
     "fixed tasks": replace(
         ALGORITHM_1, environments=4, tasks="fixed", trajectory_length=2, updates_per_round=2, clip=0.1
     ),
+    "a task per episode": replace(
+        ALGORITHM_1, tasks="simplex", task_duration="episode", environments=3, trajectory_length=2, gamma=0.9
+    ),
     "target network": replace(ALGORITHM_1, target_every=4),
     "ema": replace(ALGORITHM_1, ema=0.1, tasks="simplex", policies="task+box:0,1"),
 }
@@ -158,6 +161,43 @@ def test_resume_with_truncation_in_any_environment(make_environment, network):
     resumed.load_state(*state)
     steps(resumed, 6)
     assert_same(learner, resumed)
+
+
+def _change(tensors, values, name, change):
+    """Change a tensor or a value of a state."""
+    (tensors if name in tensors else values)[name] = change((tensors if name in tensors else values)[name])
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "sentence"),
+    [
+        ("replay/legal", lambda x: x.long(), r"in replay, legal is torch\.int64.* instead of torch\.bool"),
+        ("replay/phi", lambda x: torch.cat([x, x]), r"in replay, phi is torch\.float32\[4, "),
+        ("replay/phi", lambda x: x[:, 1:], r"in replay, phi is torch\.float32\[2, "),
+        ("optimizer/0/exp_avg", lambda x: x[:1], r"in optimizer, 0/exp_avg is torch\.float32\[1, "),
+        ("updates", lambda _: "x", r"updates is 'x'; expected a whole number from 0"),
+        ("replayed", lambda _: -1, r"replayed is -1; expected a whole number from 0"),
+        ("precision", lambda _: "fp8", r"precision is 'fp8'; expected one of \('fp32', 'bf16'\)"),
+    ],
+)
+def test_states_that_would_fail_during_training_are_refused(name, change, sentence):
+    """Their checksums fit, so only their layout tells."""
+    config = replace(ALGORITHM_1, replay_ratio=1, replay_capacity=4)
+    learner = trip_learner(config, (1, 3))
+    steps(learner, 3)
+    tensors, values = saved(learner)
+    _change(tensors, values, name, change)
+    with pytest.raises(ValueError, match=sentence):
+        trip_learner(config, (1, 3)).load_state(tensors, values)
+
+
+def test_a_state_without_a_moment_of_the_optimiser_is_refused():
+    learner = trip_learner(ALGORITHM_1, (1, 3))
+    steps(learner, 3)
+    tensors, values = saved(learner)
+    del tensors["optimizer/0/exp_avg"]
+    with pytest.raises(ValueError, match=r"in optimizer, fields \['0/exp_avg'\] are missing or unknown"):
+        trip_learner(ALGORITHM_1, (1, 3)).load_state(tensors, values)
 
 
 # --- schedules ---

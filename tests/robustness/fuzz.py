@@ -1,11 +1,12 @@
 """Damage files of runs at random. Every command gives the same result, a recovery with a warning, or one sentence.
 
-    python tests/robustness/fuzz.py --corruptions 2000
+    python tests/robustness/fuzz.py --corruptions 2000 --log runs/fuzz.jsonl
 
 Subjects are a finished and an interrupted run, in one process and on a cluster (with actors in this process). Each
 trial damages one file of a copy and runs one command on it. Bytes are changed, cut, added or replaced, files are
 deleted or replaced by folders, pipes and links, and values inside files are replaced under a valid checksum ("forged").
-A forged file may change the results, because its checksum fits, but must not cause a traceback or a hang.
+A forged file may change the results, because its checksum fits, but must not cause a traceback or a hang. With a log,
+an interrupted series continues where it stopped, after another try of the trials that found faults.
 """
 
 from __future__ import annotations
@@ -24,15 +25,19 @@ import time
 import traceback
 import warnings
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
 
 import safetensors.torch
 import torch
+from matplotlib.figure import Figure
 from rich.console import Console
 
 sys.path.append(str(Path(__file__).parents[1]))
+
+from trial_log import TrialLog
 
 from fake_fleet import FakeFleet
 from usfa.cli import main
@@ -41,6 +46,7 @@ from usfa.errors import InputError
 from usfa.files import read_checked, sha256, write_checked, write_json
 from usfa.learning import Learner
 from usfa.runs import RunDirectory
+from usfa.runs.manifest import MANIFEST
 
 LIMIT_SECONDS = 60
 TRAIN = (
@@ -51,7 +57,9 @@ TRAIN = (
 )
 CLUSTER = ("--cluster", "local", "--actors", "2", "--cpus-per-actor", "0.1")
 INTERRUPTED_AFTER = 8  # rounds: two checkpoints, something to forget
-RESULTS = ("scores.csv", "agent/weights.safetensors", "agent/config.json")
+RESULTS = ("scores.csv", "agent/weights.safetensors", "agent/config.json", "figures/learning-curve.png")
+SHARES = {"resume": 6, "evaluate": 4, "metrics": 2, "plot": 2, "export": 2, "overwrite": 1, "again": 1}  # of trials
+REPORT_EVERY = 100
 HOSTILE = (None, -1, 0, 1e-300, float("nan"), float("inf"), 10**400, "", "x", [], {}, [[]], True, "\ud800", "os:system")
 
 
@@ -74,6 +82,8 @@ class Subject(NamedTuple):
             **resume,
             "evaluate": ("evaluate", "run", "--task", "0.5,0.5", "--csv"),
             "metrics": (),
+            "plot": ("plot", "run", "--out", "plot.png"),
+            "export": ("export", "run", "--out", "exported"),
             "overwrite": (*TRAIN, *more, "--overwrite"),
             "again": ("train", "run/config.json", *again[2:]),
         }
@@ -101,7 +111,7 @@ def _stop(*_):
 
 @contextlib.contextmanager
 def quiet():
-    """No progress bars, no Ray, all warnings."""
+    """No progress bars, no Ray, all warnings; short measurements, and figures that are not drawn, to save time."""
     console = Console(file=io.StringIO())
     with (
         warnings.catch_warnings(),
@@ -110,9 +120,16 @@ def quiet():
         mock.patch("usfa.runs.training.connected", contextlib.nullcontext),
         mock.patch("usfa.runs.training.RayFleet", side_effect=lambda _: FakeFleet()),
         mock.patch("usfa.cluster.acting.END_SECONDS", 0.1),
+        mock.patch.multiple("usfa.evaluation.accuracy", _FEWEST=4, _FEWEST_AROUND=1, _HORIZONS=1, _SHORTEST=4),
+        mock.patch.object(Figure, "savefig", write_lines),
     ):
         warnings.simplefilter("always")
         yield
+
+
+def write_lines(figure, file, **_):
+    """The data of a figure instead of its picture, which takes longer than everything else."""
+    file.write(repr([line.get_xydata().tolist() for axes in figure.axes for line in axes.lines]).encode())
 
 
 def run(words, folder):
@@ -136,9 +153,7 @@ def run(words, folder):
         signal.alarm(0)
         signal.signal(signal.SIGALRM, handler)
         os.chdir(before)
-    written = "again" if "again" in words else "run"  # other commands write nothing
-    results = results_in(Path(folder) / written) if "train" in words else {}
-    return Outcome(code, said.getvalue(), output.getvalue(), results)
+    return Outcome(code, said.getvalue(), output.getvalue(), results_of(words, Path(folder)))
 
 
 def show_metrics():
@@ -152,8 +167,14 @@ def show_metrics():
     return 0
 
 
-def results_in(path):
-    return {name: (path / name).read_bytes() for name in RESULTS if (path / name).is_file()}
+def results_of(words, folder):
+    """The content of the files that a command writes, if they are there."""
+    written = {"train": "again" if "again" in words else "run", "plot": ".", "export": "exported"}
+    if not words or words[0] not in written:
+        return {}
+    names = {"train": RESULTS, "plot": ("plot.png",), "export": ("weights.safetensors", "config.json")}[words[0]]
+    place = folder / written[words[0]]
+    return {name: (place / name).read_bytes() for name in names if (place / name).is_file()}
 
 
 # --- subjects ---
@@ -306,7 +327,8 @@ def forged(path, rng):
         fields = json.loads(path.read_bytes())
         fields.pop("checksum", None)
         forge_value(fields, rng)
-        write_json(path, fields)
+        checksum = sha256(json.dumps(fields, sort_keys=True).encode())
+        path.write_text(json.dumps({**fields, "checksum": checksum}))  # escapes what UTF-8 cannot encode
     elif path.suffix == ".jsonl":  # as an earlier version wrote it, which had no checksums
         lines = [json.loads(line) for line in path.read_bytes().splitlines()]
         for line in lines:
@@ -316,7 +338,9 @@ def forged(path, rng):
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     elif path.name == "weights.safetensors":
         forge_weights(path, rng)
-    else:
+    elif path.name == "scores.csv":
+        forge_scores(path, rng)
+    else:  # has no checksum
         path.write_bytes(flipped(path.read_bytes(), rng))
 
 
@@ -374,16 +398,32 @@ def forge_weights(path, rng):
     write_json(config, fields | {"weights_sha256": sha256(path.read_bytes())})
 
 
+def forge_scores(path, rng):
+    rows = [line.split(",") for line in path.read_text().splitlines()]
+    row = rng.choice(rows)
+    row[rng.randrange(len(row))] = rng.choice(["", "nan", "inf", "-1", "x", "1e400", '"', "0,0", "9" * 400])
+    path.write_text("".join(",".join(row) + "\n" for row in rows))
+    manifest = path.parent / MANIFEST
+    files = json.loads(manifest.read_bytes())["files"]
+    write_json(manifest, {"files": files | {path.name: sha256(path.read_bytes())}})
+
+
 def corrupt(path, rng):
     """Damage a file; return the name of the damage."""
     kind = rng.choices(("bytes", "file", "forged"), (12, 3, 4))[0]
     if kind == "bytes":
-        change = rng.choice(OF_BYTES)
-        path.write_bytes(change(path.read_bytes(), rng))
-        return change.__name__
+        change, before = rng.choice(OF_BYTES), path.read_bytes()
+        path.write_bytes(change(before, rng))
+        return "lost lines" if path.suffix == ".jsonl" and has_lost_lines(path, before) else change.__name__
     change = rng.choice(OF_FILES) if kind == "file" else forged
     change(path, rng)
     return "lost checkpoint" if change is gone and path.name.startswith("state-") else change.__name__
+
+
+def has_lost_lines(path, before):
+    """Whether a log only lacks lines after its last checkpoint, which an earlier kill would not have written."""
+    after = path.read_bytes()
+    return before.startswith(after) and before.count(b'{"checkpoint"') == after.count(b'{"checkpoint"') > 0
 
 
 # --- verdicts ---
@@ -404,44 +444,55 @@ def verdict(outcome, undisturbed, damage):
         return "recovered" if lines else "same"
     if damage == "forged":
         return "forged"
-    if damage == "lost checkpoint":  # as after a kill before it was written
-        return "recovered"
+    if damage == "lost checkpoint" or (damage == "lost lines" and outcome.results == undisturbed.results):
+        return "recovered"  # as after a kill before it was written
     return "told" if lines else "SILENT CHANGE"
 
 
 FINE = ("same", "recovered", "told", "sentence", "forged")
 
 
-def fuzz(corruptions, seed, folder, report=print, seconds=float("inf")):
-    """Count the verdicts, until the time is over; report faults."""
+def fuzz(corruptions, seed, folder, log, report=print, seconds=float("inf")):
+    """Run trials until there are enough of them or the time is over; report faults."""
     deadline = time.monotonic() + seconds
-    subjects = make_subjects(folder)
-    trial = folder / "trial"
-    expected = {}
-    counts = Counter()
-    for number in range(corruptions):
+    subjects, expected = make_subjects(folder), {}
+    mended = [number for number, found in enumerate(log.trials) if found["verdict"] not in FINE]
+    for number in (*mended, *range(len(log), corruptions)):
         if time.monotonic() > deadline:
             break
-        rng = random.Random(f"{seed} {number}")
         subject = subjects[number % len(subjects)]
-        names = list(subject.commands)
-        weights = [1 if name in ("overwrite", "again") else 6 for name in names]
-        command = rng.choices(names, weights)[0]
-        words = subject.commands[command]
-        if (subject, command) not in expected:
-            fresh(subject, trial)
-            expected[subject, command] = run(words, trial)
-            assert expected[subject, command].code == 0, expected[subject, command].said
-        fresh(subject, trial)
-        file = rng.choice(sorted(path for path in (trial / "run").rglob("*") if path.is_file()))
-        damage = corrupt(file, rng)
-        outcome = run(words, trial)
-        found = verdict(outcome, expected[subject, command], damage)
-        counts[found] += 1
-        if found not in FINE:
-            where = f"{subject.name}, {file.relative_to(trial / 'run')}, {damage}, {command}"
-            report(f"{seed} {number}: {found}: {where}\n{outcome.said[-3000:]}{outcome.output[-300:]}")
-    return counts
+        found, said = trial(subject, random.Random(f"{seed} {number}"), folder / "trial", expected)
+        log.put(number, subject=subject.name, **found)
+        if found["verdict"] not in FINE:
+            report(f"{seed} {number}: {log.trials[number]}\n{said}")
+        if (number + 1) % REPORT_EVERY == 0:
+            report(summary(log))
+
+
+def trial(subject, rng, folder, expected):
+    """Damage a file and run a command; return what was found, and what was said."""
+    names = list(subject.commands)
+    command = rng.choices(names, [SHARES[name] for name in names])[0]
+    words = subject.commands[command]
+    if (subject, command) not in expected:
+        fresh(subject, folder)
+        expected[subject, command] = run(words, folder)
+        assert expected[subject, command].code == 0, expected[subject, command].said
+    fresh(subject, folder)
+    file = rng.choice(sorted(path for path in (folder / "run").rglob("*") if path.is_file()))
+    damage = corrupt(file, rng)
+    outcome = run(words, folder)
+    found = {"file": str(file.relative_to(folder / "run")), "damage": damage, "command": command}
+    found["verdict"] = verdict(outcome, expected[subject, command], damage)
+    return found, outcome.said[-3000:] + outcome.output[-300:]
+
+
+def summary(log):
+    verdicts = Counter(trial["verdict"] for trial in log.trials)
+    shown = ", ".join(f"{count} {name}" for name, count in verdicts.most_common())
+    files = {(trial["subject"], trial["file"]) for trial in log.trials}
+    faults = sum(count for name, count in verdicts.items() if name not in FINE)
+    return f"{len(log)} corruptions of {len(files)} files: {shown}; {faults} faults."
 
 
 def fresh(subject, trial):
@@ -455,14 +506,14 @@ def command_line():
     parser.add_argument("--corruptions", type=int, default=2000)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after this time")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--log", type=Path, help="file of trials; one that exists is continued")
     chosen = parser.parse_args()
     torch.set_num_threads(1)
-    started = time.monotonic()
+    log = TrialLog(chosen.log)
     with tempfile.TemporaryDirectory() as folder:
-        counts = fuzz(chosen.corruptions, chosen.seed, Path(folder), seconds=chosen.seconds)
-    shown = ", ".join(f"{count} {name}" for name, count in counts.most_common())
-    print(f"{sum(counts.values())} corruptions in {time.monotonic() - started:.0f} s: {shown}.")
-    return int(any(name not in FINE for name in counts))
+        fuzz(chosen.corruptions, chosen.seed, Path(folder), log, partial(print, flush=True), chosen.seconds)
+    print(summary(log))
+    return int(any(trial["verdict"] not in FINE for trial in log.trials))
 
 
 if __name__ == "__main__":

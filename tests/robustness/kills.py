@@ -1,15 +1,20 @@
 """Kill training processes at random moments, resume them, and compare the results with those of undisturbed runs.
 
-    python tests/robustness/kills.py --kills 200
+    python tests/robustness/kills.py --kills 200 --log runs/kills.jsonl
 
 One-process runs must end with the same bytes. Cluster runs are not repeatable: there, each frame must be accounted for,
 and every resume must end. Of a cluster run, the learner is killed, or one of its actors is killed or stopped (SIGSTOP).
+With a log, an interrupted series continues where it stopped.
+
+Processes that are killed are forked from one that has imported usfa, so that no kill is spent on the start of Python.
+Undisturbed runs are commands of their own.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import random
 import signal
@@ -19,10 +24,14 @@ import tempfile
 import time
 from pathlib import Path
 
+from trial_log import TrialLog
+
 from usfa.cluster import read_account
+from usfa.errors import InputError
 from usfa.runs import RunDirectory
 
 LIMIT_SECONDS = 300.0  # for the end of a resumed run
+REPORT_EVERY = 20  # trials
 TRAIN = (
     *("train", "trip-usfa", "--seeds", "0", "1", "--learner.budget", "300", "--evaluation.snapshots", "3"),
     *("--evaluation.tasks", "1,0", "--evaluation.candidates", "task", "--checkpoint-every", "20"),
@@ -30,47 +39,63 @@ TRAIN = (
 )
 CLUSTER = ("--cluster", "local", "--actors", "2", "--cpus-per-actor", "0.5", "--patience", "5")
 RESULTS = ("scores.csv", "agent/weights.safetensors", "agent/config.json", "agent/README.md")
+PLACES = {False: "in one process", True: "on a cluster"}
+USUAL = {}  # seconds of the last whole run, by place: they depend on what else the machine does
+
+
+def train_in_fork(words, log):
+    """Run a command with its output in a file."""
+    from usfa.cli import main
+
+    handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(handle, 1)
+    os.dup2(handle, 2)
+    sys.exit(main(words))
 
 
 class Run:
     """A run directory, and the process that trains in it."""
 
+    forks = multiprocessing.get_context("forkserver")
+
     def __init__(self, path, cluster):
         self.path, self.cluster = path, cluster
+        self.log, self.stopped = path.with_suffix(".log"), []
 
-    def start(self, *more):
-        words = [
-            sys.executable,
-            "-m",
-            "usfa",
-            *TRAIN,
-            *(CLUSTER if self.cluster else ()),
-            "--out",
-            str(self.path),
-            *more,
-        ]
-        self.log = self.path.with_suffix(".log").open("w+")
-        self.process = subprocess.Popen(words, stdout=self.log, stderr=self.log)
-        self.started = time.monotonic()
+    @property
+    def words(self):
+        more = ["--resume"] if (self.path / "config.json").exists() else []
+        return [*TRAIN, *(CLUSTER if self.cluster else ()), "--out", str(self.path), *more]
+
+    def train_undisturbed(self):
+        """Train with a command of its own, and again in a fork, for the seconds of a run; return the results."""
+        subprocess.run([sys.executable, "-m", "usfa", *self.words], check=True, capture_output=True)
+        again = Run(self.path.with_name(f"{self.path.name}-fork"), self.cluster)
+        again.resume()
+        fault = again.wait() or again.fault(self.results())
+        assert not fault, fault
+        return self.results()
 
     def resume(self):
-        self.start(*(["--resume"] if (self.path / "config.json").exists() else []))
+        """Start the training, or continue it."""
+        self.is_first = "--resume" not in self.words
+        self.process = self.forks.Process(target=train_in_fork, args=(self.words, str(self.log)))
+        self.process.start()
+        self.started = time.monotonic()
 
     def wait(self):
         """Wait for the end; return what is wrong with it."""
-        try:
-            code = self.process.wait(LIMIT_SECONDS)
-        except subprocess.TimeoutExpired:
+        self.process.join(LIMIT_SECONDS)
+        if self.process.exitcode is None:
             self.kill()
-            return "it does not end"
-        finally:
-            self.log.close()
-        return "" if code == 0 else f"exit code {code}: {self.path.with_suffix('.log').read_text()[-2000:]}"
+            return f"it does not end: {self.log.read_text()[-2000:]}"
+        if self.is_first:
+            USUAL[self.cluster] = time.monotonic() - self.started
+        return "" if self.process.exitcode == 0 else f"exit {self.process.exitcode}: {self.log.read_text()[-2000:]}"
 
     def kill(self):
         self.process.kill()
-        self.process.wait()
-        self.log.close()
+        self.process.join()
 
     def actors(self):
         """Process numbers of the actors of this session."""
@@ -82,6 +107,29 @@ class Run:
             found += [line["process"]] if "process" in line else []
         return found
 
+    def signal_actor(self, rng, number):
+        """Send a signal to an actor, as soon as there is one; return whether there was."""
+        while not (actors := self.actors()) and self.process.exitcode is None:
+            time.sleep(0.01)
+        try:
+            actor = rng.choice(actors or [0])
+            if actor and self.process.exitcode is None:
+                os.kill(actor, number)
+                self.stopped += [actor] if number == signal.SIGSTOP else []
+                return True
+        except ProcessLookupError:
+            pass
+        return False
+
+    def end_stopped(self):
+        """Kill actors that are still stopped: they cannot notice that their learner is gone."""
+        for actor in self.stopped:
+            try:
+                if Path(f"/proc/{actor}/stat").read_text().rpartition(")")[2].split()[0] == "T":
+                    os.kill(actor, signal.SIGKILL)
+            except OSError:
+                pass
+
     def results(self):
         return {name: (self.path / name).read_bytes() for name in RESULTS}
 
@@ -90,79 +138,101 @@ class Run:
         if not self.cluster:
             return "" if self.results() == undisturbed else "the results differ"
         run = RunDirectory(self.path)
-        run.read_scores()
-        account = read_account(run.trajectories)
-        _, values = run.load_checkpoint()
-        account.check(sum(values["learner"]["frames"]))
+        try:
+            run.read_scores()
+            account = read_account(run.trajectories)
+            _, values = run.load_checkpoint()
+            account.check(sum(values["learner"]["frames"]))
+        except InputError as error:
+            return str(error)
         return "" if account.under_way == 0 else f"{account.under_way} trajectories are under way"
 
 
-def disturb(run, rng, seconds):
-    """Start or resume a run and kill something at a random moment; return whether the learner was killed."""
+def disturb(run, rng):
+    """Start or resume a run and kill at random moments; return the targets that were hit, the learner last."""
+    targets = [rng.choice(["actor", "hung actor"]) for _ in range(rng.randint(0, 2))] if run.cluster else []
+    targets += ["learner"] if not targets or rng.random() < 0.5 else []
+    moments = sorted(rng.uniform(0, 1.05 * USUAL[run.cluster]) for _ in targets)
+    hit = []
     run.resume()
-    moment = run.started + rng.uniform(0, 1.05 * seconds)
-    target = rng.choice(["learner", "learner", "actor", "hung actor"]) if run.cluster else "learner"
-    while time.monotonic() < moment and run.process.poll() is None:
-        time.sleep(0.002)
-    actors = run.actors() if target != "learner" else []
-    if target != "learner" and actors:
-        try:
-            os.kill(rng.choice(actors), signal.SIGKILL if target == "actor" else signal.SIGSTOP)
-        except ProcessLookupError:
-            return target, False
-        return target, True
-    if run.process.poll() is None:
-        run.kill()
-        return "learner", True
-    return "learner", False
-
-
-def trial(run, rng, seconds, undisturbed):
-    """Kill a run one to three times and let it end; return the number of kills and the fault."""
-    kills = 0
-    for _ in range(rng.randint(1, 3)):
-        target, hit = disturb(run, rng, seconds)
-        kills += hit
-        if target != "learner" or not hit:
-            fault = run.wait()
-            if fault:
-                return kills, fault
-        if (run.path / "scores.csv").exists():
+    for target, moment in zip(targets, moments, strict=True):
+        run.process.join(max(0.0, run.started + moment - time.monotonic()))
+        if run.process.exitcode is not None:
             break
-    run.resume()
-    return kills, run.wait() or run.fault(undisturbed)
+        if target == "learner":
+            run.kill()
+            hit += [target] if run.process.exitcode == -signal.SIGKILL else []
+        elif run.signal_actor(rng, signal.SIGKILL if target == "actor" else signal.SIGSTOP):
+            hit.append(target)
+    return hit
+
+
+def trial(run, rng, undisturbed):
+    """Disturb a run in one to five sessions and let it end; return the targets that were hit, and the fault."""
+    hit = []
+    for _ in range(rng.randint(1, 5)):
+        hit += disturb(run, rng)
+        if hit[-1:] != ["learner"] or run.process.exitcode != -signal.SIGKILL:
+            break  # nobody killed the learner, so this session goes on to the end
+    else:
+        run.resume()
+    fault = run.wait() or run.fault(undisturbed)
+    run.end_stopped()
+    return hit, fault
+
+
+def kills_in(log, cluster):
+    return sum(len(trial["hit"]) for trial in log.trials if trial["cluster"] == cluster)
+
+
+def summary(log):
+    parts = []
+    for cluster, where in PLACES.items():
+        runs = sum(trial["cluster"] == cluster for trial in log.trials)
+        parts.append(f"{kills_in(log, cluster)} kills in {runs} runs {where}")
+    return f"{', '.join(parts)}: {sum(bool(trial['fault']) for trial in log.trials)} faults."
+
+
+def kill_runs(wanted, seed, folder, log, seconds):
+    """Run trials until there are enough kills or the time is over."""
+    deadline = time.monotonic() + seconds
+    undisturbed = {}
+    while time.monotonic() < deadline:
+        open_places = [cluster for cluster in PLACES if kills_in(log, cluster) < wanted[cluster]]
+        if not open_places:
+            break
+        cluster = min(open_places, key=lambda cluster: kills_in(log, cluster) / wanted[cluster])
+        if cluster not in undisturbed:
+            undisturbed[cluster] = Run(folder / f"undisturbed-{cluster}", cluster).train_undisturbed()
+        run = Run(folder / f"run-{len(log)}", cluster)
+        began = time.monotonic()
+        hit, fault = trial(run, random.Random(f"{seed} {len(log)}"), undisturbed[cluster])
+        log.put(len(log), cluster=cluster, hit=hit, fault=fault, seconds=round(time.monotonic() - began, 1))
+        if fault:
+            print(f"{seed} {len(log) - 1}, {PLACES[cluster]}: {', '.join(hit)}: {fault}", flush=True)
+        if len(log) % REPORT_EVERY == 0:
+            print(summary(log), flush=True)
 
 
 def command_line():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--cluster-share", type=float, default=0.25, help="share of the kills on a cluster")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after this time")
-    parser.add_argument("--cluster-share", type=float, default=0.25, help="share of trials on a cluster")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--log", type=Path, help="file of trials; one that exists is continued")
     chosen = parser.parse_args()
-    rng = random.Random(chosen.seed)
-    kills, trials, faults = {False: 0, True: 0}, {False: 0, True: 0}, 0
+    Run.forks.set_forkserver_preload(["usfa.cli.train", "torch._dynamo"])
+    imported = Run.forks.Process(target=int)
+    imported.start()
+    imported.join()
+    on_cluster = round(chosen.kills * chosen.cluster_share)
+    log = TrialLog(chosen.log)
     with tempfile.TemporaryDirectory() as folder:
-        seconds, undisturbed = {}, {}
-        for cluster in (False, True):
-            run = Run(Path(folder) / f"undisturbed-{cluster}", cluster)
-            run.start()
-            assert not run.wait()
-            seconds[cluster], undisturbed[cluster] = time.monotonic() - run.started, run.results()
-        deadline = time.monotonic() + chosen.seconds
-        while sum(kills.values()) < chosen.kills and time.monotonic() < deadline:
-            cluster = rng.random() < chosen.cluster_share
-            run = Run(Path(folder) / f"run-{sum(trials.values())}", cluster)
-            hits, fault = trial(run, rng, seconds[cluster], undisturbed[cluster])
-            kills[cluster] += hits
-            trials[cluster] += 1
-            if fault:
-                faults += 1
-                print(f"{run.path.name}{' on a cluster' if cluster else ''}: {fault}", flush=True)
-    for cluster, where in ((False, "in one process"), (True, "on a cluster")):
-        print(f"{kills[cluster]} kills in {trials[cluster]} runs {where}.")
-    print(f"{faults} faults.")
-    return int(faults > 0)
+        wanted = {False: chosen.kills - on_cluster, True: on_cluster}
+        kill_runs(wanted, chosen.seed, Path(folder), log, chosen.seconds)
+    print(summary(log))
+    return int(any(trial["fault"] for trial in log.trials))
 
 
 if __name__ == "__main__":

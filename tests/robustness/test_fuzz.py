@@ -13,6 +13,6 @@ def test_damaged_files_end_in_the_same_result_a_recovery_or_one_sentence():
     command = [sys.executable, Path(__file__).with_name("fuzz.py"), "--corruptions", "12", "--seed", "1"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.startswith("12 corruptions in ")
+    assert done.stdout.startswith("12 corruptions of ")
     for outcome in (" same", " sentence"):
         assert outcome in done.stdout

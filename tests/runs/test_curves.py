@@ -1,5 +1,6 @@
 """Learning curves of runs, and `usfa plot`."""
 
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -35,3 +36,11 @@ def test_runs_that_differ_in_their_seeds_are_pooled(tmp_path, tiny_run, tiny_con
         compared([tiny_run.path, tiny_run.path])
     with pytest.raises(InputError, match=r"^--rule is follow; expected one that all runs were scored with: "):
         compared([tiny_run.path], rule="follow")
+
+
+def test_changed_scores_are_not_plotted(tmp_path, tiny_run):
+    path = shutil.copytree(tiny_run.path, tmp_path / "run")
+    lines = (path / "scores.csv").read_bytes().splitlines(keepends=True)
+    (path / "scores.csv").write_bytes(b"".join(lines[:-1]))
+    with pytest.raises(InputError, match=r"scores\.csv was changed: its checksum does not match manifest\.json\.$"):
+        compared([path])

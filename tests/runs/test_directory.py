@@ -1,4 +1,5 @@
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -387,11 +388,36 @@ def test_links_are_never_followed(tmp_path, path, name):
     assert contents(tmp_path) == before
 
 
-def test_runs_without_a_manifest_are_not_deleted(path):
+def test_a_finished_log_that_is_missing_was_written(run):
+    run.claim("metrics.jsonl", "trajectories.jsonl")
+    run.metrics.write_text("{}\n")
+    assert not run.was_written(run.trajectories)  # claimed before it is written
+    run.trajectories.write_text("{}\n")
+    run.seal_logs()
+    run.trajectories.unlink()
+    assert run.was_written(run.trajectories)
+    with pytest.raises(InputError, match=r"trajectories\.jsonl cannot be read: No such file"):
+        run.check_unchanged("trajectories.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("more", "shown"),
+    [
+        ((), "agent, checkpoints, figures, runs, scores.csv"),
+        (map(str, range(9)), "0, 1, 2, 3, 4, 5, 6, 7, …"),
+    ],
+)
+def test_runs_without_a_manifest_are_not_deleted(path, more, shown):
     full(path)
     (path / "manifest.json").unlink()
+    for name in more:
+        (path / name).write_text("years")
     before = contents(path)
-    with pytest.raises(InputError, match=r"has no manifest\.json to say which of its files may be deleted"):
+    sentence = (
+        f"^Directory {path} has no manifest.json, like runs of earlier versions, so --overwrite cannot tell what the "
+        f"run wrote, and deleted nothing: delete its files yourself (it holds {shown}), or choose another --out.$"
+    )
+    with pytest.raises(InputError, match=re.escape(sentence).replace(r"\^", "^").replace(r"\$", "$")):
         opened(path, Recipe(4), "overwrite")
     assert contents(path) == before
 

@@ -27,8 +27,8 @@ from usfa.runs.training import build_agent
 from usfa.tasks import task_set
 
 TRAIN = (
-    *("train", "trip-usfa", "--seeds", "0", "1", "--learner.budget", "300"),
-    *("--evaluation.snapshots", "6", "--checkpoint-every", "50"),
+    *("train", "trip-usfa", "--seeds", "0", "1", "--learner.budget", "120"),
+    *("--evaluation.snapshots", "3", "--checkpoint-every", "20"),
 )
 RESULTS = ("scores.csv", "agent/weights.safetensors", "agent/config.json", "agent/README.md")
 
@@ -504,7 +504,8 @@ def test_what_is_on_the_disk_already_is_not_asked_for_again(tmp_path, monkeypatc
     assert held > 0
     assert asked == [asked[0], asked[0] - held]
     (tmp_path / "run" / "scores.csv").unlink()
-    train(config, tmp_path / "run", "resume")  # only scoring is left
+    with pytest.warns(UserWarning, match=r"scores\.csv cannot be read: .* It is made again\.$"):
+        train(config, tmp_path / "run", "resume")  # only scoring is left
     assert len(asked) == 2
 
 
@@ -636,12 +637,20 @@ def test_resume_repairs_the_results_of_a_finished_run(copied_run, monkeypatch, t
     path = copied_run.path / name
     path.unlink() if damage == "missing" else path.write_bytes(path.read_bytes()[:-9])
     monkeypatch.setattr(Learner, "step", lambda _: pytest.fail("it trained again"))
-    if (name, damage) == ("scores.csv", "missing"):
+    with pytest.warns(UserWarning, match=rf"{path.name}.* It is made again\.$"):
         train(tiny_config, copied_run.path, "resume")
-    else:
-        with pytest.warns(UserWarning, match=rf"{path.name}.* It is made again\.$"):
-            train(tiny_config, copied_run.path, "resume")
     assert results(copied_run.path) == results(tiny_run.path)
+
+
+@pytest.mark.parametrize("waiting", [[None], [40, 30], [30, 40, 50], "40"])
+def test_snapshots_that_the_settings_do_not_have_are_refused(tmp_path, monkeypatch, tiny_config, waiting):
+    train_with_power_cut(monkeypatch, tiny_config, tmp_path / "run", 15)
+    run = RunDirectory(tmp_path / "run")
+    tensors, values = run.load_checkpoint()
+    values["snapshots"]["waiting"] = waiting
+    run.save_checkpoint(values["learner"]["updates"], tensors, values)
+    with pytest.raises(InputError, match=r"does not fit its configuration: ValueError: snapshots .* are waiting"):
+        train(tiny_config, tmp_path / "run", "resume")
 
 
 def test_what_cannot_be_repaired_is_one_sentence(copied_run, tiny_config):

@@ -19,13 +19,14 @@ from usfa.version import __version__
 __all__ = ["main"]
 
 COMMANDS = (
-    *("train", "evaluate", "diagnose", "front", "plot", "reproduce", "watch", "play", "export"),
+    *("train", "learn-features", "evaluate", "diagnose", "front", "plot", "reproduce", "watch", "play", "export"),
     *("check-env", "plan-cluster", "list"),
 )
 
 USAGE = """usfa: one agent for every task r = φ·w, by universal successor features.
 
   usfa train PRESET         train an agent, all seeds at once
+  usfa learn-features ENV   learn φ from scalar rewards, for environments without φ
   usfa evaluate RUN         score a trained agent on any task, without learning
   usfa diagnose RUN         explain its score on a task: values, returns, idle steps
   usfa front RUN            score it over many preferences: front, utility, hypervolume, figures
@@ -41,6 +42,7 @@ USAGE = """usfa: one agent for every task r = φ·w, by universal successor feat
 Examples:
   usfa reproduce trip
   usfa train trip-usfa --seeds 0 1 2 --learner.epsilon 0.3
+  usfa learn-features own_environment:Own --rewards own_environment:speed,own_environment:comfort
   usfa evaluate trip --task 0.7,0.7 1,-0.5 --candidates task train sample:5
   usfa front trip --preferences simplex:100 --reference 0,0
   usfa watch room --agent room --task 1,1,-1,0
@@ -78,7 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"usfa: there is not enough memory ({error}); expected smaller settings.", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        kept = "; continue an unfinished run with --resume" if words[:1] in (["train"], ["reproduce"]) else ""
+        resumable = words[:1] in (["train"], ["learn-features"], ["reproduce"])
+        kept = "; continue an unfinished run with --resume" if resumable else ""
         print(f"\nusfa: interrupted{kept}.", file=sys.stderr)
         return 130
 

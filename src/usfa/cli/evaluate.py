@@ -25,7 +25,7 @@ __all__ = ["run"]
 def run(command: Evaluate) -> None:
     if not command.task:
         raise InputError("--task is empty; expected at least one task, such as 1,0.")
-    import_modules(command.rule)
+    import_modules((*command.rule, *command.rewards))
     agent = load(command.run, command.seed, command.trust)
     tables = [_scores(command, agent, task) for task in command.task]
     if is_standard_room(agent.file.environment, agent.file.environment_arguments):
@@ -72,6 +72,7 @@ def _scores(command: Evaluate, agent: TrainedAgent, task: str) -> pd.DataFrame:
             seed=command.rng,
             trust=command.trust,
             console=progress_console(),
+            rewards=command.rewards or None,
         )
         for candidates in command.candidates or (agent.default_candidates,)
     ]

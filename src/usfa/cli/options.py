@@ -91,6 +91,7 @@ class Evaluate(AgentOptions):
       usfa evaluate room --task room-hard --rule cautious gpi single
       usfa evaluate runs/trip-usfa --task 1,-0.5 11 --candidates task train train+task sample:5 "1,0;0.5,0.5"
       usfa evaluate runs/trip-usfa --task trip-directions --seed 3
+      usfa evaluate runs/acrobot --task 1,0 --rewards own_rewards:height
     """
 
     task: tuple[str, ...]
@@ -105,6 +106,8 @@ class Evaluate(AgentOptions):
     """Episodes per task, candidate set and rule, if the score is not exact."""
     epsilon: float = 0.001
     """Probability of a random action in these episodes."""
+    rewards: tuple[str, ...] = ()
+    """The reward of each task, see usfa learn-features, where φ·w only approximates it: scores are returns in these."""
     csv: bool = False
     """Print CSV instead of a table."""
 
@@ -371,16 +374,34 @@ setting can be changed.
 Examples:
   usfa train trip-usfa
   usfa train minecart-v0 --learner.gamma 0.98
+  usfa train deep-sea-treasure-v0 --frames 5000
+  usfa train --env own_environment:Garden --minutes 10
   usfa train --env own_environment:Garden --learner.policies ball:1
   usfa train trip-usfa --seeds 0 1 2 --learner.epsilon 0.3 --out runs/greedier
   usfa train room-laptop --frames 500000
   usfa train trip-usfa --resume
+  usfa train Acrobot-v1 --phi runs/features-Acrobot-v1
+      (a φ of usfa learn-features)
   usfa train room-laptop --cluster local --actors 2
   usfa train runs/trip-usfa/config.json --out runs/again
       (and --trust, if the file names a module to import)
 
 {fill("Presets: " + ", ".join(PRESET_NAMES) + ".", 80, break_on_hyphens=False)}
 `usfa train PRESET --help` shows every setting.""",
+    "learn-features": """Learn φ from scalar rewards, for environments without φ; then
+`usfa train ENV --phi RUN` trains with it.
+
+The first word is an environment. Its rewards are named, or come with a file of
+transitions.
+
+Examples:
+  usfa learn-features Acrobot-v1 --rewards own_rewards:height,own_rewards:effort
+  usfa learn-features room --rewards tasks:room-train --steps 1000000
+  usfa learn-features deep-sea-treasure-v0 --data transitions.npz --features 2
+  usfa learn-features CartPole-v1 --learner laplacian --features 8
+  usfa learn-features room --rewards tasks:room-train --resume
+
+`usfa learn-features ENV --help` shows every setting.""",
     "reproduce": """usfa reproduce trip|one-state|room: an experiment of the paper, end to end, into
 a run directory. `usfa reproduce trip --help` shows every setting.""",
     "list": "usfa list: presets, environments, task and candidate sets, rules and shipped\nagents. It has no options.",

@@ -17,7 +17,7 @@ from usfa.cli.parsing import parse, parse_some
 from usfa.cli.tables import print_table
 from usfa.cli.terminal import print_lines, print_next, progress_console
 from usfa.cluster import ClusterConfig, read_account
-from usfa.environments import ENVIRONMENTS, check_trusted, similar_environments
+from usfa.environments import ENVIRONMENTS, LEARNED, check_trusted, similar_environments
 from usfa.environments.room.yardstick import is_standard_room, read_yardstick
 from usfa.errors import InputError, unknown_name
 from usfa.evaluation import summarise
@@ -32,10 +32,12 @@ from usfa.runs import (
     TensorBoard,
     TrainConfig,
     WeightsAndBiases,
+    load_features,
     preset,
     settings_for,
     train,
 )
+from usfa.runs.budget import check_budget
 from usfa.runs.curves import curves_of
 from usfa.runs.directory import RunDirectory
 from usfa.runs.loading import read_training
@@ -54,7 +56,11 @@ class Train:
     output: Annotated[Output, tyro.conf.arg(name="")] = field(default_factory=Output)
     cluster: Annotated[ClusterConfig, tyro.conf.arg(name="")] = field(default_factory=ClusterConfig)
     frames: int | None = None
-    """Shorthand for a budget in frames, with the same number of frames between snapshots."""
+    """Budget in environment steps. An environment without a preset gets more updates per step if they are few; a preset
+    has as many frames between snapshots as without it."""
+    minutes: float | None = None
+    """Budget in time, alone or beside --frames. In an environment without a preset it includes measuring before and
+    scoring after training; a preset ends training after this time, or with its own budget."""
     tensorboard: bool = False
     """Log for TensorBoard into the run directory (extra tensorboard)."""
     wandb: str | None = None
@@ -68,10 +74,13 @@ class Train:
 
     @property
     def resolved(self) -> TrainConfig:
-        """The configuration, with --frames applied."""
-        if self.frames is None:
-            return self.config
+        """The configuration, with --frames and --minutes applied, unless it was chosen for them."""
+        check_budget(self.frames, self.minutes)
         learner, evaluation = self.config.learner, self.config.evaluation
+        if self.minutes is not None and not learner.counts_time:
+            learner = replace(learner, time_limit=60 * self.minutes)
+        if self.frames is None:
+            return replace(self.config, learner=learner)
         snapshots = evaluation.snapshots
         if learner.budget_unit == "frames":
             snapshots = max(1, round(snapshots * self.frames / learner.budget))
@@ -88,6 +97,8 @@ class _EnvironmentOptions:
 
     environment_arguments: Mapping[str, bool | int | float | str] = field(default_factory=dict)
     phi: str = "reward"
+    frames: int | None = None
+    minutes: float | None = None
 
 
 @dataclass(frozen=True)
@@ -114,6 +125,7 @@ def run(words: list[str]) -> None:
         raise InputError(f"A preset is missing; expected one of {', '.join(PRESETS)}, or an environment.")
     trust, (what, *rest) = "--trust" in words, [word for word in words if word != "--trust"]
     import_modules(word.partition("=")[2] if word.startswith("--") else word for word in rest)
+    rest = _with_loaded_phi(rest, trust)
     config, name = _configuration(what, rest, trust)
     command = _with_flags(name, rest, config)
     if command.output.resume:  # a resumed run keeps its settings; flags may only repeat them
@@ -130,6 +142,14 @@ def run(words: list[str]) -> None:
     if finished:
         print_lines(f"The run in {path} was finished already; these are its scores.")
     _print_training(done)
+
+
+def _with_loaded_phi(words: list[str], trust: bool) -> list[str]:
+    """Load the φ of --phi DIRECTORY, and replace the directory by its text."""
+    before = next((index for index, word in enumerate(words[:-1]) if word == "--phi"), None)
+    if before is None or not Path(words[before + 1]).is_dir():
+        return words
+    return [*words[: before + 1], load_features(words[before + 1], trust).text, *words[before + 2 :]]
 
 
 def _check_same_run(what: str, named: TrainConfig, saved: TrainConfig, path: Path) -> None:
@@ -150,7 +170,8 @@ def _configuration(what: str, words: list[str], trust: bool) -> tuple[TrainConfi
         return config, Path(what).resolve().parent.name
     if what in ENVIRONMENTS or re.search(r":|-v\d+$", what):
         options = parse_some(_EnvironmentOptions, words)
-        config = settings_for(what, options.environment_arguments, options.phi, progress_console())
+        budget = () if "--resume" in words else (options.frames, options.minutes)
+        config = settings_for(what, options.environment_arguments, options.phi, progress_console(), *budget)
         return config, re.sub(r"[:/]", "-", what)
     if what not in PRESETS:
         raise unknown_name("preset or environment", what, [*PRESETS, *similar_environments(what)])
@@ -195,16 +216,21 @@ def _print_training(run: RunDirectory) -> None:
         _print_means(scores)
     if scores.snapshot.max() < config.milestones[-1]:
         print_lines(f"The last snapshot is missing; these are the scores of snapshot {scores.snapshot.max()}.")
+    last = scores[scores.snapshot == scores.snapshot.max()]
+    print_lines(
+        f"Trained for {round(last.frames.mean()):,} steps and {round(last.episodes.mean()):,} episodes per seed."
+    )
     curve = run.figures / "learning-curve.png"
     run.claim(f"{run.figures.name}/{curve.name}")
     save(learning_curves(curves_of(scores)), curve)
     print_lines(f"Learning curve: {curve}")
-    if run.trajectories.exists():
+    if run.was_written(run.trajectories):
         run.check_unchanged(run.trajectories.name)
         print_lines(f"Of the actors: {read_account(run.trajectories)}.")
     task = format_task(parse_task(scores.task.iloc[-1]).round(2))
     own = [text for text in part_texts(to_json(config)) if isinstance(text, str) and is_own(text)]
-    trust = " --trust" if own or ":" in config.environment + config.phi else ""
+    functions = ":" in config.environment or (":" in config.phi and not config.phi.startswith(LEARNED))
+    trust = " --trust" if own or functions else ""
     print_next(f"evaluate {run.path} --task {task}{trust}")
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from usfa.cluster.actor import Job
 from usfa.cluster.config import ClusterConfig
 from usfa.cluster.ledger import Account, AccountError, ActorId, Entry, Fate, Ledger
-from usfa.cluster.messages import Delivery, Greeting, Versions, Weights, layout_of, pack_weights, problem, unpack
+from usfa.cluster.messages import Delivery, Greeting, Versions, Weights, delivery_layout, pack_weights, problem, unpack
 from usfa.errors import InputError
 from usfa.learning import Acting, Collected, Learner
 
@@ -238,7 +238,7 @@ class ClusterActing(Acting):
 
     def _begin(self, learner: Learner) -> None:
         """Start the actors, at the first round: before it, a resumed run has not loaded its state."""
-        self._layout = layout_of(learner.agent, learner.config, len(learner.seeds))
+        self._layout = delivery_layout(learner.agent, learner.config, len(learner.seeds))
         session = self._ledger.begin(learner.updates)
         self._updates = learner.updates
         try:

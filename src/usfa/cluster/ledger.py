@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from usfa.errors import InputError
 from usfa.files import LineFile, read_lines
@@ -18,6 +18,8 @@ __all__ = ["Account", "AccountError", "ActorId", "Entry", "Fate", "Ledger", "rea
 
 KEPT_CHECKPOINTS = 3  # a run has two, and a third while it is written
 MOST_ASKED = 100_000  # requests in one line of the file
+
+_NUMBERS = ("session", "resumed_at", "checkpoint", "asked", "sequence", "frames", "staleness", "updates")
 
 Fate = Literal["learned", "stale", "poisoned", "lost", "surplus"]
 """Learned from; too old; malformed; lost with its actor; arrived after the end of the budget."""
@@ -206,7 +208,19 @@ def read_account(path: Path) -> Account:
         raise InputError(f"File {path} was changed: the checksum of line {lines.damaged[0]} does not match.")
     for line in lines.values:
         try:
+            _check_numbers(line)
             account.apply(line)
         except (AccountError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise InputError(f"File {path} is not a ledger of trajectories: {error} in {str(line)[:200]}.") from error
     return account
+
+
+def _check_numbers(line: dict[str, Any]) -> None:
+    """Raise ValueError for numbers and fates that no version writes."""
+    numbers = {name: line[name] for name in _NUMBERS if name in line}
+    numbers |= {f"actor[{index}]": number for index, number in enumerate(line.get("actor", ()))}
+    for name, number in numbers.items():
+        if type(number) is not int or number < 0:
+            raise ValueError(f"{name} is {number!r}")
+    if line.get("fate", "lost") not in get_args(Fate):
+        raise ValueError(f"fate is {line['fate']!r}")

@@ -19,6 +19,7 @@ from torch import Tensor
 from usfa.agents import Agent
 from usfa.cluster.ledger import ActorId
 from usfa.learning import Collected, LearnerConfig
+from usfa.learning.layout import Layout, defect, trajectory_layout
 from usfa.networks import Parameters
 from usfa.trajectory import Trajectory, tensors_of, trajectory_of
 from usfa.version import __version__
@@ -26,10 +27,9 @@ from usfa.version import __version__
 __all__ = [
     "Delivery",
     "Greeting",
-    "Layout",
     "Versions",
     "Weights",
-    "layout_of",
+    "delivery_layout",
     "pack",
     "pack_weights",
     "problem",
@@ -38,8 +38,6 @@ __all__ = [
 ]
 
 Arrays = dict[str, NDArray[Any]]
-Layout = dict[str, tuple[tuple[int, ...], np.dtype[Any]]]
-"""Shape and type of every array."""
 
 
 class Versions(NamedTuple):
@@ -118,41 +116,18 @@ def _view(array: NDArray[Any]) -> Tensor:
         return torch.from_numpy(array)
 
 
-def layout_of(agent: Agent, config: LearnerConfig, runs: int) -> Layout:
-    """The layout that every trajectory of these runs must have."""
-    length, batch, spec = config.trajectory_length, config.environments, agent.spec
-    real, whole, yes = np.dtype(np.float32), np.dtype(np.int64), np.dtype(np.bool_)
-    steps, moments = (runs, length, batch), (runs, length + 1, batch)
-    memory = {
-        f"core_state.{index}": ((runs, *x.shape), x.numpy().dtype) for index, x in enumerate(agent.initial_state(batch))
-    }
-    return {
-        "observation": ((*moments, *spec.observation.shape), np.dtype(spec.observation.dtype)),
-        "previous_action": (moments, whole),
-        "legal": ((*moments, spec.actions), yes),
-        "first": (moments, yes),
-        "phi": ((*steps, spec.features), real),
-        "discount": (steps, real),
-        "reward": (steps, real),
-        "w": ((runs, batch, spec.features), real),
-        "z": ((runs, batch, config.policies_per_step, spec.features), real),
-        **memory,
-    }
+def delivery_layout(agent: Agent, config: LearnerConfig, runs: int) -> Layout:
+    """The layout of the arrays of every delivery of these runs."""
+    tensors = trajectory_layout(agent, config, runs)
+    del tensors["action"]
+    arrays = {name: (shape, torch.empty(0, dtype=dtype).numpy().dtype) for name, (shape, dtype) in tensors.items()}
+    policies = (runs, config.environments, config.policies_per_step, agent.spec.features)
+    return {**arrays, "z": (policies, np.dtype(np.float32))}
 
 
 def problem(delivery: Delivery, layout: Layout, actions: int) -> str:
     """Describe the defect of a trajectory in a few words; empty if it is valid."""
-    return _misshapen(delivery.arrays, layout) or _poisoned(delivery.arrays, actions)
-
-
-def _misshapen(arrays: Mapping[str, NDArray[Any]], layout: Layout) -> str:
-    if arrays.keys() != layout.keys():
-        return f"fields {sorted(arrays.keys() ^ layout.keys())} are missing or unknown"
-    for name, (shape, dtype) in layout.items():
-        found = arrays[name]
-        if found.shape != shape or found.dtype != dtype:
-            return f"{name} is {found.dtype}{list(found.shape)} instead of {dtype}{list(shape)}"
-    return ""
+    return defect(delivery.arrays, layout) or _poisoned(delivery.arrays, actions)
 
 
 def _poisoned(arrays: Mapping[str, NDArray[Any]], actions: int) -> str:

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from usfa.decisions import PAPER_RULE
-from usfa.errors import InputError
+from usfa.errors import InputError, told
 from usfa.files import write_atomically
 from usfa.tasks import format_task
 
@@ -94,7 +94,7 @@ def read_scores(path: Path) -> pd.DataFrame:
     try:
         scores = pd.read_csv(path, dtype=texts, converters={"score": _float, "optimal": _float})
     except (OSError, ValueError) as error:
-        raise InputError(f"File {path} is not a table of scores: {error}.") from error
+        raise InputError(f"File {path} is not a table of scores: {told(error)}.") from error
     if list(scores.columns) == [name for name in SCORE_COLUMNS if name != "rule"]:  # of a version without other rules
         scores.insert(list(SCORE_COLUMNS).index("rule"), "rule", PAPER_RULE)
     if list(scores.columns) != list(SCORE_COLUMNS):

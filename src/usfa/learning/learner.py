@@ -6,9 +6,10 @@ one step this is the paper's Algorithm 1, line by line.
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -19,14 +20,15 @@ from usfa.agents import Agent
 from usfa.environments import EnvironmentSource
 from usfa.errors import Diverged, InputError
 from usfa.learning.config import LearnerConfig
-from usfa.learning.draws import Draws, Seeds
+from usfa.learning.draws import CurrentTasks, Draws, Seeds
 from usfa.learning.hardware import Precision, autocast
+from usfa.learning.layout import Layout, defect, layout_of, optimizer_layout, trajectory_layout
 from usfa.learning.replay import Replay, join, part
 from usfa.learning.rollout import Collected, Rollout
 from usfa.networks import Network, Runs, over_runs
 from usfa.trajectory import Trajectory
 
-__all__ = ["Acting", "Learner", "LocalActing", "Update"]
+__all__ = ["Acting", "Clock", "Learner", "LocalActing", "Update"]
 
 LARGEST_LOSS = 1e6  # in units of output_scale²; training does not recover from larger losses
 LARGEST_PHI = 1e4  # in units of output_scale; a larger φ explains a loss that is too large
@@ -86,6 +88,7 @@ class Learner:
         self.frames = np.zeros(len(self.seeds), np.int64)
         self.episodes = np.zeros(len(self.seeds), np.int64)
         self.largest_phi = 0.0  # |φ| so far, in this process
+        self.clock = Clock()
         self.acting = acting or LocalActing(self, [stream.environments for stream in streams])
         self._loss = over_runs(self._loss_of_one_run, self.network, *([self.target] if self.target else []))
 
@@ -97,6 +100,7 @@ class Learner:
 
     def step(self) -> Update:
         """Algorithm 1, lines 3-12, for every run and environment at once."""
+        self.clock.start()
         collected, z = self.acting.collect(self)  # lines 3-8: draw w, draw z, act
         trajectory, z = self._remember(collected.trajectory, z)
         parts = self.config.updates_per_round
@@ -228,8 +232,14 @@ class Learner:
 
     @property
     def progress(self) -> NDArray[np.int64]:
-        """Progress of every run in the unit of the budget, [R]."""
-        return self.episodes if self.config.budget_unit == "episodes" else self.frames
+        """Progress of every run in the unit of the budget, [R]; the whole budget once the time limit is reached."""
+        if self.config.budget_unit == "seconds":
+            done = np.full(len(self.seeds), int(self.clock.seconds))
+        else:
+            done = self.episodes if self.config.budget_unit == "episodes" else self.frames
+        if self.config.time_limit is None:
+            return done
+        return np.maximum(done, int(self.config.budget * min(1.0, self.clock.seconds / self.config.time_limit)))
 
     @property
     def done(self) -> bool:
@@ -262,6 +272,7 @@ class Learner:
         tensors = {f"{group}/{name}": x for group, members in groups.items() for name, x in members.items()}
         values = {
             "updates": self.updates,
+            "seconds": self.clock.seconds if self.config.counts_time else 0.0,  # else the same run saves the same bytes
             "optimizer": optimizer_values,
             "replayed": added,
             "precision": self.precision,
@@ -278,6 +289,7 @@ class Learner:
         for name, tensor in tensors.items():
             group, _, member = name.partition("/")
             groups.setdefault(group, {})[member] = tensor
+        self._check_saved(groups, values)
         self.acting.load_state(groups.get("acting", {}), values["acting"])
         self.network.load(groups["network"])
         if self.target is not None:
@@ -287,11 +299,42 @@ class Learner:
         self.optimizer.load_state_dict(optimizer)
         self.replay.load_state(groups.get("replay", {}), values["replayed"], self.device)
         self.updates = values["updates"]
+        self.clock = Clock(values.get("seconds", 0.0))
         self.precision = values["precision"]
         self.frames[:] = values["frames"]
         self.episodes[:] = values["episodes"]
         for rng, state in zip(self.rngs, values["rngs"], strict=True):
             rng.bit_generator.state = state
+
+    def _check_saved(self, groups: dict[str, dict[str, Tensor]], values: dict[str, Any]) -> None:
+        """Raise ValueError for a state that would fail later, in the middle of training."""
+        for name in ("updates", "replayed"):
+            if type(values[name]) is not int or values[name] < 0:
+                raise ValueError(f"{name} is {values[name]!r}; expected a whole number from 0")
+        seconds = values.get("seconds", 0.0)
+        if not isinstance(seconds, float) or not 0 <= seconds < float("inf"):
+            raise ValueError(f"seconds is {seconds!r}; expected a number from 0")
+        if values["precision"] not in get_args(Precision):
+            raise ValueError(f"precision is {values['precision']!r}; expected one of {get_args(Precision)}")
+        for group, layout in self._layouts(groups, values["replayed"]).items():
+            wrong = defect(groups[group], layout)
+            if wrong:
+                raise ValueError(f"in {group}, {wrong}")
+
+    def _layouts(self, groups: dict[str, dict[str, Tensor]], replayed: int) -> dict[str, Layout]:
+        """The expected layouts of the saved groups of tensors. Optimisers keep nothing of unused parameters."""
+        layouts = {"network": layout_of(self.network.state)}
+        if self.target is not None:
+            layouts["target"] = layout_of(self.target.state)
+        if "optimizer" in groups:
+            used = {name.partition("/")[0] for name in groups["optimizer"]}
+            own = optimizer_layout(self.agent, self.network.trained)
+            layouts["optimizer"] = {name: one for name, one in own.items() if name.partition("/")[0] in used}
+        if "replay" in groups:
+            layouts["replay"] = self.replay.layout(
+                trajectory_layout(self.agent, self.config, len(self.seeds)), replayed
+            )
+        return layouts
 
 
 def _flat(state: dict[int, dict[str, Any]]) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -308,6 +351,24 @@ def _nested(tensors: dict[str, Tensor], values: dict[str, Any]) -> dict[int, dic
         index, _, name = path.partition("/")
         state.setdefault(int(index), {})[name] = value
     return state
+
+
+class Clock:
+    """Seconds of training: of earlier processes, and of this one since its first round."""
+
+    def __init__(self, before: float = 0.0, now: Callable[[], float] = time.monotonic) -> None:
+        self._before = before
+        self._now = now
+        self._started: float | None = None
+
+    def start(self) -> None:
+        """Let the clock run, if it does not run yet."""
+        if self._started is None:
+            self._started = self._now()
+
+    @property
+    def seconds(self) -> float:
+        return self._before if self._started is None else self._before + self._now() - self._started
 
 
 class Acting(ABC):
@@ -354,12 +415,15 @@ class LocalActing(Acting):
         self.rollout = Rollout(
             learner.agent, learner.network, batch, config.trajectory_length, learner.device, config.repeat_exponent
         )
+        self.tasks = CurrentTasks(learner.draws, config, len(seeds), batch.features, learner.device)
 
     def collect(self, learner: Learner) -> tuple[Collected, Tensor]:
-        w = learner.draws.tasks(learner.rngs)  # line 3
+        w = self.tasks.next(learner.rngs)  # line 3
         z = learner.draws.policies(w, learner.rngs)  # lines 4-5
         with autocast(learner.device, learner.precision):
-            return self.rollout.collect(w, z, learner.config.epsilons, learner.rngs), z  # lines 6-8
+            collected = self.rollout.collect(w, z, learner.config.epsilons, learner.rngs)  # lines 6-8
+        self.tasks.ended(collected.episode_environment)
+        return collected, z
 
     def close(self, learner: Learner) -> None:
         self.rollout.batch.close()
@@ -369,11 +433,14 @@ class LocalActing(Acting):
         return self.rollout.batch.saves_exactly
 
     def state(self) -> tuple[dict[str, Tensor], Any]:
-        return self.rollout.tensors(), {"environments": self.rollout.batch.state()}
+        return self._tensors(), {"environments": self.rollout.batch.state()}
+
+    def _tensors(self) -> dict[str, Tensor]:
+        return {**self.rollout.tensors(), **{f"task.{name}": x for name, x in self.tasks.tensors().items()}}
 
     def load_state(self, tensors: dict[str, Tensor], values: Any) -> None:
         if "environments" not in values:
             raise InputError("The run was started with --cluster; expected to resume it with --cluster.")
-        for name, tensor in self.rollout.tensors().items():
+        for name, tensor in self._tensors().items():
             tensor.copy_(tensors[name])
         self.rollout.batch.load_state(values["environments"])

@@ -12,6 +12,7 @@ from torch import Tensor
 from usfa.environments import ObservationSpec
 from usfa.errors import InputError
 from usfa.learning.config import LearnerConfig
+from usfa.learning.layout import Layout
 from usfa.trajectory import Trajectory, tensors_of, trajectory_of
 
 __all__ = ["Replay", "bytes_of_past", "check_replay", "join", "part"]
@@ -57,6 +58,11 @@ class Replay:
     def state(self) -> tuple[dict[str, Tensor], int]:
         """The stored tensors, and the number of trajectories added so far."""
         return {name: x[:, : self.size] for name, x in self._stored.items()}, self.added
+
+    def layout(self, of_one: Layout, added: int) -> Layout:
+        """The layout of the stored tensors after so many trajectories, given that of one of them."""
+        size = min(added, self.capacity)
+        return {name: ((shape[0], size, *shape[1:]), dtype) for name, (shape, dtype) in of_one.items()}
 
     def load_state(self, stored: dict[str, Tensor], added: int, device: torch.device) -> None:
         self.added = added

@@ -12,9 +12,10 @@ from usfa.names import SHIPPED_AGENTS
 
 if TYPE_CHECKING:
     from usfa.runs.callbacks import Callback, TensorBoard, Training, WeightsAndBiases
-    from usfa.runs.config import EvaluationConfig, TrainConfig
+    from usfa.runs.config import EvaluationConfig, TrainConfig, load_features
     from usfa.runs.directory import RunDirectory
     from usfa.runs.exporting import ONNX_FILE, export
+    from usfa.runs.features import PHI_LEARNERS, FeaturesConfig, learn_features
     from usfa.runs.loading import load, measure_and_save
     from usfa.runs.presets import PRESETS, preset
     from usfa.runs.settings import settings_for
@@ -22,10 +23,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ONNX_FILE",
+    "PHI_LEARNERS",
     "PRESETS",
     "SHIPPED_AGENTS",
     "Callback",
     "EvaluationConfig",
+    "FeaturesConfig",
     "RunDirectory",
     "TensorBoard",
     "TrainConfig",
@@ -33,7 +36,9 @@ __all__ = [
     "WeightsAndBiases",
     "build_agent",
     "export",
+    "learn_features",
     "load",
+    "load_features",
     "measure_and_save",
     "preset",
     "settings_for",
@@ -42,9 +47,10 @@ __all__ = [
 
 _EXPORTS = {
     "callbacks": ("Callback", "TensorBoard", "Training", "WeightsAndBiases"),
-    "config": ("EvaluationConfig", "TrainConfig"),
+    "config": ("EvaluationConfig", "TrainConfig", "load_features"),
     "directory": ("RunDirectory",),
     "exporting": ("ONNX_FILE", "export"),
+    "features": ("PHI_LEARNERS", "FeaturesConfig", "learn_features"),
     "loading": ("load", "measure_and_save"),
     "presets": ("PRESETS", "preset"),
     "settings": ("settings_for",),

@@ -14,6 +14,7 @@ from torch import Tensor
 from usfa.errors import InputError, Interrupted, told
 from usfa.files import LineFile
 from usfa.learning import Learner, Update
+from usfa.learning.layout import defect, layout_of
 from usfa.networks import Parameters
 from usfa.runs.directory import KEPT_CHECKPOINTS, RunDirectory
 from usfa.tasks import format_task
@@ -33,6 +34,7 @@ class MetricsLog:
         self._recent: list[Update] = []
         self._started = time.monotonic()
         self.note = ""
+        self.score: float | None = None
         self._shown_return = ""
 
     def __enter__(self) -> MetricsLog:
@@ -63,6 +65,7 @@ class MetricsLog:
             "returns": returns or None,
             "seconds": round(time.monotonic() - self._started, 3),
         }
+        line |= {} if self.score is None else {"score": self.score}
         report = self._learner.acting.report()
         line |= {"cluster": report} if report else {}
         self._file.append(line)
@@ -84,9 +87,13 @@ class MetricsLog:
         }
 
     def _set_note(self, loss: float, returns: dict[str, float]) -> None:
-        """Set the text next to the progress bar; without new returns the previous ones stay."""
+        """Set the text next to the progress bar: the score of the last snapshot, or returns; without new ones those
+        before stay.
+        """
         if returns:
             self._shown_return = f"return {np.mean(list(returns.values())):.1f}, "
+        if self.score is not None:
+            self._shown_return = f"score {self.score:.4g}, "
         self.note = f"{self._shown_return}loss {loss:.4f}"
 
 
@@ -135,13 +142,18 @@ class SnapshotWriter:
         }
         return tensors, {"waiting": self._waiting, "open": open_snapshots}
 
-    def load_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
-        self._waiting = list(values["waiting"])
-        for text, counters in values["open"].items():
+    def load_state(self, learner: Learner, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        waiting, taken = values["waiting"], values["open"]
+        last = self._waiting[len(self._waiting) - len(waiting) :]
+        if waiting != last or any(int(milestone) not in waiting for milestone in taken):
+            raise ValueError(
+                f"snapshots {waiting} are waiting, {list(taken)} begun; expected the last of {self._waiting}"
+            )
+        self._waiting = list(waiting)
+        for text, counters in taken.items():
             prefix = f"snapshot/{text}/"
             mine = {name.removeprefix(prefix): x for name, x in tensors.items() if name.startswith(prefix)}
-            arrays = {name: np.array(counters[name]) for name in ("filled", "frames", "episodes")}
-            self._open[int(text)] = _OpenSnapshot(mine, **arrays)
+            self._open[int(text)] = _OpenSnapshot.restored(learner, mine, counters)
 
 
 class _OpenSnapshot(NamedTuple):
@@ -157,6 +169,17 @@ class _OpenSnapshot(NamedTuple):
         tensors = {name: _unknown(x) for name, x in learner.network.state.items()}
         counts = np.zeros_like(learner.frames)
         return cls(tensors, counts.astype(np.bool_), counts.copy(), counts.copy())
+
+    @classmethod
+    def restored(cls, learner: Learner, tensors: Parameters, counters: dict[str, list[int]]) -> _OpenSnapshot:
+        """Make it from a checkpoint; raise ValueError if it does not fit the learner."""
+        snapshot = cls.empty(learner)
+        wrong = defect(tensors, layout_of(snapshot.tensors))
+        if wrong:
+            raise ValueError(f"in a snapshot, {wrong}")
+        for name in ("filled", "frames", "episodes"):
+            getattr(snapshot, name)[:] = counters[name]
+        return snapshot._replace(tensors=tensors)
 
     @torch.no_grad()
     def freeze(self, learner: Learner, arrived: NDArray[np.bool_]) -> None:
@@ -205,7 +228,7 @@ class Checkpoints:
     def _load(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         try:
             self._learner.load_state(tensors, values["learner"])
-            self._snapshots.load_state(tensors, values["snapshots"])
+            self._snapshots.load_state(self._learner, tensors, values["snapshots"])
         except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
             raise InputError(
                 f"The checkpoint in {self._run.path} does not fit its configuration: {told(error)}."

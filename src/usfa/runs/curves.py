@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from usfa.errors import InputError
-from usfa.evaluation import read_scores, summarise
+from usfa.evaluation import summarise
 from usfa.runs.config import TrainConfig
 from usfa.runs.directory import RunDirectory
 
@@ -46,7 +46,7 @@ def compared(paths: Sequence[Path], candidates: str | None = None, rule: str | N
         if not run.scores.exists():
             raise InputError(f"The run in {path} is not finished and has no scores; continue it with --resume.")
         same = next((first for first, (known, _) in pooled.items() if known == config), path)
-        pooled.setdefault(same, (config, []))[1].append(read_scores(run.scores))
+        pooled.setdefault(same, (config, []))[1].append(run.read_scores())
     tables = {path: _joined(path, scores) for path, (_, scores) in pooled.items()}
     chosen = [_common(tables, column, wanted) for column, wanted in {"candidates": candidates, "rule": rule}.items()]
     curves = []

@@ -10,7 +10,15 @@ from pathlib import Path
 
 from rich.console import Console
 
-from usfa.agents import AGENT_FILES, TrainedAgent, load_agent, part_texts, save_accuracy, updated_settings
+from usfa.agents import (
+    AGENT_FILES,
+    TrainedAgent,
+    load_agent,
+    load_kept_phi,
+    part_texts,
+    save_accuracy,
+    updated_settings,
+)
 from usfa.errors import InputError, told, unknown_name
 from usfa.evaluation import accuracy_of
 from usfa.files import read_json
@@ -112,6 +120,7 @@ def read_training(path: Path, trust: bool = False) -> TrainConfig:
     fields = read_json(path)
     if "weights_sha256" not in fields:
         return read_config(path, TrainConfig, trust)
+    load_kept_phi(path.parent, fields.get("phi"), trust)
     training = updated_settings(fields.get("training") or {})
     if trust:
         import_modules(part_texts(training))

@@ -12,10 +12,19 @@ from pathlib import Path
 from usfa.errors import InputError
 from usfa.files import read_bytes, read_json, sha256, temporary_of, write_json
 
-__all__ = ["CONFIG", "MANIFEST", "add_to_manifest", "check_unchanged", "is_temporary", "written_entries"]
+__all__ = [
+    "CONFIG",
+    "MANIFEST",
+    "add_to_manifest",
+    "check_unchanged",
+    "has_checksum",
+    "is_temporary",
+    "written_entries",
+]
 
 CONFIG, MANIFEST = "config.json", "manifest.json"
 _IN_EVERY_RUN = (CONFIG, MANIFEST)
+_SHOWN = 8  # names in an error
 _RUNS = "runs"  # folder of an experiment, with run directories
 
 
@@ -34,6 +43,11 @@ def check_unchanged(folder: Path, name: str) -> None:
         raise InputError(f"File {folder / name} was changed: its checksum does not match {MANIFEST}.")
 
 
+def has_checksum(folder: Path, name: str) -> bool:
+    """Whether the manifest has a checksum of a file, which was then written or about to be."""
+    return bool(_read(folder).get(name))
+
+
 def is_temporary(folder: Path, name: str) -> bool:
     """Whether a name is that of an interrupted write of a file of this run."""
     target = temporary_of(Path(name).name)
@@ -46,10 +60,12 @@ def written_entries(folder: Path) -> list[Path]:
     Links are never followed, and no run writes them.
     """
     listed = _read(folder)
-    if not listed and any(entry.name not in _IN_EVERY_RUN for entry in folder.iterdir()):
+    others = sorted(entry.name for entry in folder.iterdir() if entry.name not in _IN_EVERY_RUN)
+    if not listed and others:
+        shown = ", ".join(others[:_SHOWN]) + (", …" if len(others) > _SHOWN else "")
         raise InputError(
-            f"Directory {folder} has no {MANIFEST} to say which of its files may be deleted, as runs of earlier "
-            "versions; delete it yourself, or choose another --out."
+            f"Directory {folder} has no {MANIFEST}, like runs of earlier versions, so --overwrite cannot tell what the "
+            f"run wrote, and deleted nothing: delete its files yourself (it holds {shown}), or choose another --out."
         )
     return list(_written(folder, folder, listed))
 

@@ -47,7 +47,8 @@ _ROOM_PAPER = TrainConfig(
     environment="room",
     training_tasks="room-train",
     environment_arguments={"image_size": 84},
-    # Section 4.2 and Appendix C, which do not specify γ, the optimiser, the target network and the replay.
+    # Section 4.2 and Appendix C, which do not specify γ and the optimiser. Target network, replay and action gap are
+    # ours, see docs/room-settings.md.
     network=NetworkConfig(MNIH_2015, memory=256, trunk=(128,), embedding=(32, 32), head=(128,)),
     learner=LearnerConfig(
         policies="gaussian:0.1",
@@ -59,6 +60,7 @@ _ROOM_PAPER = TrainConfig(
         replay_capacity=20,
         updates_per_round=50,
         target_every=100,
+        action_gap=0.9,
         lambda_=0.9,
         gamma=0.97,
         epsilon=0.1,

@@ -3,28 +3,46 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from usfa.environments import Environment, EnvironmentBatch, ObservationSpec, PhiSource, feature_count, source
+from usfa.environments import (
+    LEARNED,
+    Environment,
+    EnvironmentBatch,
+    EnvironmentSource,
+    ObservationSpec,
+    PhiSource,
+    feature_count,
+    known_phi,
+    source,
+)
 from usfa.errors import InputError
 from usfa.evaluation import exact_mdp
-from usfa.learning import LearnerConfig
+from usfa.learning import Learner, LearnerConfig
 from usfa.networks import MNIH_2015, NetworkConfig
+from usfa.phi import LearnedPhi
 from usfa.progress import ProgressBar, progress_bar
-from usfa.runs.config import EvaluationConfig, TrainConfig, environment_text, phi_text
+from usfa.runs.budget import check_budget, measured_costs, plan
+from usfa.runs.config import EvaluationConfig, TrainConfig, environment_text, phi_text, tasks_text
+from usfa.runs.training import build_agent
+from usfa.threads import threads
 
 __all__ = ["fitting_numbers", "settings_for"]
 
 Array = NDArray[np.float64]
 
 RANDOM_STEPS = 2000
-"""Random steps to estimate the size of returns and observations."""
+"""Random steps to estimate the size of returns and observations, if they are quick and few beside the budget."""
+RANDOM_SECONDS = 20.0
+"""Their maximum time."""
 
 # Measured on MO-Gymnasium's environments, see docs/mo-gymnasium.md.
 _VECTORS = LearnerConfig(
@@ -56,32 +74,44 @@ def settings_for(
     arguments: Mapping[str, bool | int | float | str] | None = None,
     phi: PhiSource = "reward",
     console: Console | None = None,
+    frames: int | None = None,
+    minutes: float | None = None,
 ) -> TrainConfig:
     """Choose a configuration to train in any environment for all preferences on the simplex.
+
+    Without a budget, training takes as many steps as the settings were chosen for. With one, the number of environments
+    and of updates per step depend on it, see :mod:`usfa.runs.budget`.
 
     Args:
         environment: its name, as in :func:`usfa.environments.make`, or its class or a function at the top of a module.
         arguments: arguments of the environment.
         phi: source of φ, see :class:`usfa.environments.VectorReward`.
-        console: for a temporary progress bar; None shows nothing.
+        console: for a temporary progress bar, and a sentence about the budget; None shows nothing.
+        frames: environment steps of training per seed.
+        minutes: of the whole training, with measuring before it and scoring after it.
     """
+    began = time.perf_counter()
+    check_budget(frames, minutes)
     environment, phi = environment_text(environment), phi_text(phi)
     if not isinstance(arguments, Mapping | None):
         raise InputError(f"arguments is {arguments!r}; expected a dict of the environment's arguments.")
     env = source(environment, phi=phi, **(arguments or {})).one()
     spec, features = ObservationSpec.of(env.observation_space), feature_count(env)
     learner = replace(_learner(spec), gamma=_discount(env))
-    with progress_bar(f"random steps in {environment}", RANDOM_STEPS, "steps", console, stays=False) as bar:
-        seen, returns = _random_play(env, learner.gamma, bar)
+    steps = RANDOM_STEPS if frames is None else max(1, min(RANDOM_STEPS, frames // 10))
+    limit = RANDOM_SECONDS if minutes is None else min(RANDOM_SECONDS, 2 * minutes)
+    with progress_bar(f"random steps in {environment}", steps, "steps", console, stays=False) as bar:
+        played = _random_play(env, learner.gamma, steps, limit, bar)
+    seen, returns = played.seen, played.returns
     network = NetworkConfig(trunk=(128,), head=(128,), output_scale=_size(returns))
     if spec.is_image:
         network = replace(network, convolutions=_convolutions(min(spec.shape[:2])), normalise=True)
     if spec.is_vector:
         centre, scale = np.where(spec.amounts, (seen.mean(axis=0), _spread(seen)), [[0.0], [1.0]])
         network = replace(network, obs_centre=_rounded(centre), obs_scale=_rounded(scale))
-    return TrainConfig(
+    config = TrainConfig(
         environment=environment,
-        training_tasks=f"corners:{features}",
+        training_tasks=_training_tasks(phi, features),
         environment_arguments=dict(arguments or {}),
         phi=phi,
         network=network,
@@ -91,6 +121,26 @@ def settings_for(
         ),
         seeds=(0,),
     )
+    if frames is None and minutes is None:
+        return config
+    with threads(config.threads):
+        costs = measured_costs(config, partial(_trial, config), played.seconds_per_step, played.longest)
+    planned = plan(config, frames, minutes, costs._replace(start=time.perf_counter() - began))
+    if console is not None:
+        console.print(planned.sentence, highlight=False, markup=False, soft_wrap=True)
+    return planned.config
+
+
+def _trial(config: TrainConfig, learner: LearnerConfig, environments: EnvironmentSource) -> Learner:
+    """A learner of one seed with other settings and environments."""
+    return Learner(build_agent(config), learner, environments, config.tasks, (0,))
+
+
+def _training_tasks(phi: str, features: int) -> str:
+    """The tasks that φ was learned from; otherwise the D tasks with a single 1."""
+    learned = known_phi(phi) if phi.startswith(LEARNED) else None
+    tasks = learned.tasks if isinstance(learned, LearnedPhi) else np.zeros((0, features))
+    return tasks_text(tasks) if len(tasks) and not np.array_equal(tasks, np.eye(features)) else f"corners:{features}"
 
 
 def fitting_numbers(learner: LearnerConfig, tasks: int, changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -165,23 +215,33 @@ def _rounded(values: Array) -> tuple[float, ...]:
     return tuple(float(f"{x:.3g}") for x in values)
 
 
-def _random_play(env: Environment, gamma: float, bar: ProgressBar) -> tuple[Array, Array]:
-    """Vector observations [steps, ...] (empty for images) and discounted returns [steps, D] of random actions.
+class _Played(NamedTuple):
+    """Random play: what it showed, and what it took."""
 
-    Returns are truncated at the last step. Closes the environment.
-    """
+    seen: Array  # [steps, ...]  vector observations, empty for images
+    returns: Array  # [steps, D]    discounted, truncated at the last step
+    seconds_per_step: float
+    longest: int  # steps of the longest episode
+
+
+def _random_play(env: Environment, gamma: float, steps: int, seconds: float, bar: ProgressBar) -> _Played:
+    """Act at random for a number of steps, or until the time is over. Closes the environment."""
     batch = EnvironmentBatch([env], gamma, [0])
     rng = np.random.default_rng(0)
-    seen, steps = [], []
-    for _ in range(RANDOM_STEPS):
+    seen, rewards, length, longest = [], [], 0, 0
+    began = time.perf_counter()
+    while len(rewards) < steps and (not rewards or time.perf_counter() - began < seconds):
         if batch.spec.is_vector:
             seen.append(batch.observation[0].astype(np.float64))
         step = batch.step(np.array([rng.choice(np.flatnonzero(batch.legal[0]))]))
-        steps.append((step.phi[0].astype(np.float64), 0.0 if step.ended[0] else gamma))
+        rewards.append((step.phi[0].astype(np.float64), 0.0 if step.ended[0] else gamma))
+        length = 0 if step.ended[0] else length + 1
+        longest = max(longest, length + 1)
         bar.advance(1)
+    each = (time.perf_counter() - began) / len(rewards)
     batch.close()
     returns, after = [], np.zeros(batch.features)
-    for phi, discount in reversed(steps):
+    for phi, discount in reversed(rewards):
         after = phi + discount * after
         returns.append(after)
-    return np.array(seen), np.array(returns)
+    return _Played(np.array(seen), np.array(returns), each, longest)

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from usfa.agents import Policy, TrainedAgent
 from usfa.decisions import rule_name
-from usfa.environments import Environment, feature_count, feature_names, make
+from usfa.environments import LEARNED, Environment, feature_count, feature_names, make
 from usfa.environments.batch import failing_in
 from usfa.environments.room import OBJECTS, RoomRules
 from usfa.environments.room.rules import split_arguments, wall_cells
@@ -136,7 +136,8 @@ def _phi_of(agent: TrainedAgent | None, request: Watch) -> str:
     """The source of φ in the request, else that of the agent's training."""
     if request.phi is not None or agent is None:
         return request.phi or "reward"
-    if ":" in agent.file.phi:  # never import a function that an untrusted file names
+    own = ":" in agent.file.phi and not agent.file.phi.startswith(LEARNED)
+    if own:  # never import a function that an untrusted file names
         raise InputError(f"The agent's φ is the function {agent.file.phi!r}; pass it as --phi if you trust it.")
     return agent.file.phi
 
