@@ -39,7 +39,8 @@ def similar_name(name: str, known: Iterable[str]) -> str | None:
     distances = {choice: _typing_errors(plain, choice.lower()) for choice in known}
     near = {choice: distance for choice, distance in distances.items() if distance <= (len(name) + 1) // 3}
     if near:
-        return min(near, key=lambda choice: (near[choice], choice))
+        # Of equally near ones, the one that begins alike, and of versions the newest.
+        return max(near, key=lambda choice: (-near[choice], choice.lower().startswith(plain), choice))
     begun = [choice for choice in distances if len(name) > 2 and choice.lower().startswith(plain)]
     return min(begun, key=len, default=None)
 

@@ -174,7 +174,7 @@ def _configuration(what: str, words: list[str], trust: bool) -> tuple[TrainConfi
         config = settings_for(what, options.environment_arguments, options.phi, progress_console(), *budget)
         return config, re.sub(r"[:/]", "-", what)
     if what not in PRESETS:
-        raise unknown_name("preset or environment", what, [*PRESETS, *similar_environments(what)])
+        raise unknown_name("preset or environment", what, [*PRESETS, *ENVIRONMENTS, *similar_environments(what)])
     return preset(what), what
 
 
