@@ -59,7 +59,7 @@ def test_targets_are_those_of_the_member_that_promises_least_literally():
     along = torch.randn(2, 4, 2)
     found = least_promising(members, along)
     for t, b, n, a in np.ndindex(3, 2, 4, 5):
-        least = min(members, key=lambda psi: float(psi[t, b, n, a] @ along[b, n]))  # noqa: B023
+        least = min(members, key=lambda psi: float(psi[t, b, n, a] @ along[b, n]))
         assert torch.equal(found[t, b, n, a], least[t, b, n, a])
     assert least_promising(members[:1], along) is members[0]
 

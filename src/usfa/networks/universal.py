@@ -105,7 +105,6 @@ class Network(nn.Module):
         Returns: [T, B, N, A, outputs] and the core state after the last step.
         """
 
-
     def each(self, inputs: Inputs, core_state: CoreState, z: Tensor) -> tuple[Tensor, ...]:
         """Values of every member of an ensemble, each as in :meth:`forward`; a single network is its only member."""
         return (self(inputs, core_state, z)[0],)

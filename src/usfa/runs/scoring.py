@@ -25,7 +25,15 @@ from usfa.runs.directory import RunDirectory
 from usfa.samplers import LearnedPolicies, parse_sampler
 from usfa.tasks import parse_tasks
 
-__all__ = ["MEASURED", "final_counts", "final_means", "measure_accuracy", "score_agent", "score_snapshot", "score_snapshots"]
+__all__ = [
+    "MEASURED",
+    "final_counts",
+    "final_means",
+    "measure_accuracy",
+    "score_agent",
+    "score_snapshot",
+    "score_snapshots",
+]
 
 MEASURED = 20
 """Steps of training for each step that measures the errors of ψ afterwards."""

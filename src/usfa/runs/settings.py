@@ -27,7 +27,7 @@ from usfa.evaluation import exact_mdp
 from usfa.learning import Learner, LearnerConfig
 from usfa.networks import MNIH_2015, NetworkConfig
 from usfa.progress import ProgressBar, progress_bar
-from usfa.runs.budget import check_budget, measured_costs, plan
+from usfa.runs.budget import MEMBERS, check_budget, measured_costs, plan
 from usfa.runs.config import EvaluationConfig, TrainConfig, environment_text, phi_text
 from usfa.runs.training import build_agent
 from usfa.threads import threads
@@ -129,8 +129,9 @@ def settings_for(
 
 
 def _trial(config: TrainConfig, learner: LearnerConfig, environments: EnvironmentSource) -> Learner:
-    """A learner of one seed with other settings and environments."""
-    return Learner(build_agent(config), learner, environments, config.tasks, (0,))
+    """A learner of one seed with other settings and environments, and with the larger network of few steps."""
+    larger = replace(config, network=replace(config.network, members=MEMBERS))
+    return Learner(build_agent(larger), learner, environments, config.tasks, (0,))
 
 
 def _learner(spec: ObservationSpec) -> LearnerConfig:
