@@ -65,7 +65,7 @@ class Front(AgentOptions):
     epsilon: float = 0.0
     """Probability of a random action."""
     names: tuple[str, ...] = ()
-    """Names of the objectives, for the figures; by default the environment's."""
+    """Names of the objectives, as printed and in the figures; by default the environment's."""
     out: Path | None = None
     """Directory for front.csv, indicators.csv, known.csv and figures/; by default runs/front-RUN."""
     overwrite: bool = False
@@ -96,8 +96,9 @@ def run(words: list[str]) -> None:
         console=progress_console(),
     )
     indicators = front_indicators(front, known, command.reference)
-    _write(command, front, known, indicators, command.names or _names(command, agent))
-    _print(command, agent, front, known, indicators)
+    names = command.names or _names(command, agent)
+    _write(command, front, known, indicators, names)
+    _print(command, agent, front, known, indicators, names)
 
 
 def _check(command: Front, features: int) -> None:
@@ -167,9 +168,11 @@ def _print(
     front: pd.DataFrame,
     known: NDArray[np.float64] | None,
     indicators: pd.DataFrame,
+    names: tuple[str, ...],
 ) -> None:
     Console().print(table_of(_shown(indicators), repr(agent)))
     print_lines(
+        f"Objectives 1 to {len(names)}: {', '.join(names)}.",
         "agent: each preference uses its own policy; set: each uses the best policy of all preferences.",
         "No known front, and so no utility loss: give one with --known." if known is None else "",
         _beyond(front),

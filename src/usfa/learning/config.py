@@ -143,6 +143,12 @@ class LearnerConfig:
         return self.environments * (1 + self.replay_ratio)
 
     @property
+    def rows_per_update(self) -> int:
+        """Number of pairs of a state and a policy z in an update."""
+        trajectories = self.trajectories_per_round // self.updates_per_round
+        return (self.trajectory_length + 1) * trajectories * self.policies_per_step
+
+    @property
     def epsilons(self) -> NDArray[np.float64]:
         """ε of every environment, [B]."""
         if self.epsilon_max is None:
