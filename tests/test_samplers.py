@@ -134,7 +134,9 @@ def test_train_sampler_is_the_training_tasks():
     ],
 )
 def test_bad_samplers_are_refused(text):
-    known = r"gaussian:VARIANCE, box:LOW,HIGH, ball:RADIUS, simplex, points:Z;Z;…, train, task, task\+…, task\|…, module:Class"
+    known = "gaussian:VARIANCE, box:LOW,HIGH, ball:RADIUS, simplex, points:Z;Z;…, train, task, " + (
+        r"task\+…, task\|…, module:Class"
+    )
     with pytest.raises(InputError, match=rf"^The policy distribution '{text}' is not one of {known}\.$"):
         parse_sampler(text, POINTS)
 

@@ -30,9 +30,9 @@ from usfa.trajectory import Trajectory
 __all__ = ["Acting", "Clock", "Learner", "LocalActing", "Update"]
 
 MOST_ROWS = 1000
-"""Largest number of rows per update for which all runs are computed at once. Measured with three runs: Trip (160 rows)
-equal, deep-sea-treasure (1728) equal, fruit-tree (1728, with wider outputs) half as fast as one after the other; the more
-runs and the fewer rows, the more there is to gain."""
+"""Largest number of rows per update for which all runs are computed at once. With three runs that takes as long as one
+after the other on Trip (160 rows) and deep-sea-treasure (1728), and half as long again on fruit-tree (1728, with more
+outputs); with more runs and few rows there is much to gain."""
 LARGEST_LOSS = 1e6  # in units of output_scale²; training does not recover from larger losses
 LARGEST_PHI = 1e4  # in units of output_scale; a larger φ explains a loss that is too large
 
