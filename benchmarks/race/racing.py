@@ -104,8 +104,9 @@ class Scorer:
         """Call often; raises TimeIsUp after the last scoring."""
         if self._paused:  # an algorithm tries something out while it is scored
             return
-        by_time = self.contest.steps is None
-        done, total = (self.seconds, self.contest.seconds) if by_time else (played, self.contest.steps)
+        done, total = self.seconds, self.contest.seconds
+        if self.contest.steps is not None:
+            done, total = played, self.contest.steps
         over = done >= total or self.seconds >= self.contest.seconds
         if done < self._due and not over:
             return

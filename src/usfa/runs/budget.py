@@ -121,7 +121,7 @@ def _with_density(learner: LearnerConfig, steps: int, density: float) -> Learner
     """Change environments, updates and replay, so that every update has as many transitions as before."""
     length, usual = learner.trajectory_length, learner.environments
     wanted = steps / (length * ROUNDS)
-    environments = max(FEWEST, min(usual, 2 ** int(math.log2(max(1.0, wanted)))))
+    environments = max(FEWEST, min(usual, 2 ** round(math.log2(max(1.0, wanted)))))
     whole = environments // math.gcd(environments, _batch(learner))  # so that updates get equal parts
     updates = whole * max(1, round(environments * length * density / whole))
     if environments == usual and updates <= learner.updates_per_round:

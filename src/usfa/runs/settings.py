@@ -187,7 +187,9 @@ def _random_play(env: Environment, gamma: float, steps: int, seconds: float, bar
     """Act at random for a number of steps, or until the time is over. Closes the environment."""
     batch = EnvironmentBatch([env], gamma, [0])
     rng = np.random.default_rng(0)
-    seen, rewards, length, longest = [], [], 0, 0
+    seen: list[Array] = []
+    rewards: list[tuple[Array, float]] = []
+    length = longest = 0
     began = time.perf_counter()
     while len(rewards) < steps and (not rewards or time.perf_counter() - began < seconds):
         if batch.spec.is_vector:
