@@ -8,7 +8,7 @@ OLDEST := .venv-oldest
 # make test TORCH='--require-hashes --requirement torch.lock'
 TORCH ?= --constraint constraints.txt torch
 
-.PHONY: demo test test-long test-oldest lint bench docs lock clean
+.PHONY: demo test test-mathematics test-long test-oldest lint bench docs lock clean
 
 demo: $(STAMP)
 	$(BIN)/usfa reproduce trip --out runs/demo --overwrite
@@ -16,12 +16,15 @@ demo: $(STAMP)
 
 # A file at a time to each core: fixtures of a file are made once; in order, because files of one long test would come
 # last. Coverage is asked of the mathematics only, and its own tests have to reach it: tracing all others as well would
-# cost a tenth of the time.
+# cost a tenth of the time. Type checking has one process, so it shares the cores with the mathematics.
 PARALLEL := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder -m "not long"
 MATHEMATICS := tests/functional tests/decisions
-test: lint
-	$(BIN)/pytest $(PARALLEL) $(MATHEMATICS) --cov --cov-report=term-missing
+test: $(STAMP)
+	$(MAKE) --jobs 2 lint test-mathematics
 	$(BIN)/pytest $(PARALLEL) $(MATHEMATICS:%=--ignore=%)
+
+test-mathematics: $(STAMP)
+	$(BIN)/pytest -m "not long" $(MATHEMATICS) --cov --cov-report=term-missing
 
 # Tests that would make the others wait: chaos on a cluster, the fuzzer, and kills at random moments.
 test-long: $(STAMP)

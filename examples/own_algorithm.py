@@ -51,7 +51,7 @@ if __name__ == "__main__":
     directory = sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp()
     trip = usfa.preset("trip-usfa")
     network = replace(trip.network, trunk_class=SineTrunk)
-    learner = replace(trip.learner, policies=QuarterCircle(), budget=200)
+    learner = replace(trip.learner, policies=QuarterCircle(), budget=100)
     evaluation = replace(trip.evaluation, final_rules=(FixedMargin(0.02),), snapshots=2)
     own = replace(trip, agent=SmallWeightsAgent, network=network, learner=learner, evaluation=evaluation, seeds=(0, 1))
     usfa.train(own, directory, existing="resume")

@@ -15,13 +15,15 @@ from websockets.sync.client import connect
 
 from fake_agents import untrained
 from usfa.agents import save_agent
-from usfa.cli import main
+from usfa.cli import COMMANDS, main
 from usfa.cli.train import Train
 from usfa.decisions import RULES
 from usfa.environments import ENVIRONMENTS
+from usfa.errors import InputError
 from usfa.evaluation import evaluate
 from usfa.files import read_json, write_json
 from usfa.runs import PRESETS, SHIPPED_AGENTS, load, preset
+from usfa.runs.settings import _nearest_divisor
 from usfa.tasks import SPREAD_SETS, TASK_SETS, format_task, task_set
 from usfa.version import __version__
 
@@ -131,6 +133,33 @@ def test_help_of_a_command_with_settings_shows_an_example(desk, capsys, words, e
     assert example in capsys.readouterr().out
 
 
+HELP = [[name, "--help"] for name in COMMANDS]
+
+
+def test_lists_help_and_wrong_options_do_not_wait_for_torch():
+    """A process of its own, in which torch is not imported yet; lines fit the terminal."""
+    words = [["list"], *HELP, ["evaluate", "trip", "--tsk", "1,0"], ["watch"]]
+    code = f"""
+import sys
+from usfa.cli import main
+for words in {words!r}:
+    try:
+        main(words)
+    except SystemExit:
+        pass
+print({{"torch", "pandas"}} & set(sys.modules), file=sys.stderr)
+"""
+    environment = os.environ | {"COLUMNS": "80"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines() == [
+        "usfa: Unknown option --tsk (did you mean --task?); see usfa evaluate --help.",
+        "usfa: Missing: ENVIRONMENT, --task; see usfa watch --help.",
+        "set()",
+    ]
+    listed = done.stdout.partition("usage:")[0]
+    assert max(len(line) for line in listed.splitlines()) <= 80
+
+
 def test_version(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"usfa {__version__}\n"
@@ -154,8 +183,8 @@ def test_list_names_everything(capsys, monkeypatch):
     kinds = ["train+task", "sample:N", "minecart-v0", "module:Class"]
     for name in [*PRESETS, *ENVIRONMENTS, *TASK_SETS, *SPREAD_SETS, *SHIPPED_AGENTS, *kinds]:
         assert name in out
-    rules = out[out.index("decision rules (--rule)") :].splitlines()[2:5]
-    assert [line.rstrip().split(maxsplit=1) for line in rules] == [[name, about] for name, about in RULES.items()]
+    rules = out[out.index("decision rules (--rule)") :].splitlines()[1:4]
+    assert [line.strip().split(maxsplit=1) for line in rules] == [[name, about] for name, about in RULES.items()]
 
 
 # --- commands that work ---
@@ -286,7 +315,7 @@ def test_fewer_frames_have_snapshots_as_far_apart():
         short = Train(config, frames=snapshots * apart).resolved
         assert short.milestones == tuple(apart * k for k in range(snapshots + 1))
     assert Train(config, frames=10).resolved.milestones == (0, 10)
-    assert Train(config).resolved is config
+    assert Train(config).resolved == config
 
 
 def test_the_default_directory_has_the_name_of_the_preset(desk, capsys):
@@ -555,8 +584,75 @@ def test_directory_of_an_experiment_names_its_runs(desk, run, capsys):
 def test_words_that_do_not_parse_are_one_sentence(desk, capsys, words):
     line = refusal(capsys, desk, words)
     assert line.endswith(" --help.")
-    assert line.startswith(("Unrecognized options: --no-such-setting;", "Error parsing --", "Missing: --task"))
+    assert line.startswith(
+        ("Unknown option --no-such-setting;", "--learner.epsilon is 'much'", "--seeds is 'x'", "Missing: ")
+    )
     assert contents(desk) == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("train trip-ufsa", "Unknown preset or environment 'trip-ufsa': did you mean 'trip-usfa'?"),
+        ("train room-lap", "did you mean 'room-laptop'?"),
+        ("train foo-v0", "Unknown environment 'foo-v0': known are one-state, room, room-doom, trip."),
+        ("train trip-usfa --gamma 1", "Unknown option --gamma (did you mean --learner.gamma?); see"),
+        (
+            "train trip-usfa --training-tasks 10 01",
+            "Unexpected '01' after --training-tasks, which takes no more values",
+        ),
+        ("train trip-usfa --learner.epsilon much", "--learner.epsilon is 'much', not a number; see"),
+        ("train trip-usfa --seeds x y", "--seeds is 'x y', not whole numbers; see"),
+        ("watch room --task 11 --policy orcl", "--policy is 'orcl', not one of random, greedy, oracle; see"),
+        ("watch room --task", "--task has no value; see"),
+        ("watch room --task 11 --arguments a", "--arguments is 'a', not pairs of a name and a value; see"),
+        ("evaluate trip --seed x --task 1,0", "--seed is 'x', not a whole number; see"),
+        ("evaluate", "Missing: RUN, --task; see usfa evaluate --help."),
+        ("evalute trip", "did you mean 'evaluate'?"),
+    ],
+)
+def test_typing_errors_are_one_sentence_that_says_what_was_meant(desk, capsys, words, sentence):
+    assert sentence in refusal(capsys, desk, words.split())
+
+
+def test_tasks_are_shown_as_they_were_typed(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["evaluate", "trip", "--task", "0.70,.7", "1,0;.5,-0.50", "trip-train", "--candidates", "task"]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[0].startswith("<usfa agent for trip, trained on 10, 01, seed 0>: exact returns")  # on one line
+    assert [line.split()[2] for line in out[2:]] == ["0.70,.7", "1,0", ".5,-0.50", "10", "01"]
+
+
+SIX = "1,0,0,0;0,1,0,0;0,0,1,0;0,0,0,1;1,1,0,0;0,0,1,1"
+
+
+@pytest.mark.parametrize(
+    ("flags", "environments", "updates", "told"),
+    [
+        ([], 66, 12, ["environments is 66 instead of 64", "updates_per_round is 12 instead of 16"]),
+        (["--learner.environments", "60"], 60, 15, ["updates_per_round is 15 instead of 16"]),
+        (["--learner.updates-per-round", "16"], 72, 16, ["environments is 72 instead of 64"]),
+    ],
+)
+def test_numbers_that_must_divide_one_another_are_chosen_to_fit(
+    desk, capsys, monkeypatch, flags, environments, updates, told
+):
+    def train(config, *_, **__):
+        assert (config.learner.environments, config.learner.updates_per_round) == (environments, updates)
+        raise InputError("enough")
+
+    monkeypatch.setattr("usfa.cli.train.train", train)
+    assert main(["train", "room-laptop", "--training-tasks", SIX, *flags]) == 2
+    *lines, last = capsys.readouterr().err.splitlines()
+    assert last == "usfa: enough"
+    assert [line.partition(",")[0] for line in lines] == [f"learner.{number}" for number in told]
+
+
+@pytest.mark.parametrize(
+    ("number", "wanted", "nearest"), [(132, 16, 12), (12, 5, 4), (20, 9, 10), (7, 100, 7), (9, 3, 3)]
+)
+def test_the_nearest_divisor(number, wanted, nearest):
+    assert _nearest_divisor(number, wanted) == nearest
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,11 @@ import usfa
 SOURCE = Path(usfa.__file__).parent
 LAYERS = (
     ("errors", "version"),
-    ("compiling", "files", "progress", "records", "registry", "samplers", "tasks", "threads", "trajectory"),
+    ("compiling", "files", "names", "progress", "records", "registry", "samplers", "tasks", "threads", "trajectory"),
     ("functional",),
     ("decisions",),
     ("losses", "networks", "environments"),
+    ("phi",),
     ("agents",),
     ("learning",),
     ("cluster",),

@@ -1,6 +1,7 @@
 import io
 import signal
 import threading
+from contextlib import suppress
 
 import pytest
 from rich.console import Console
@@ -137,3 +138,13 @@ def test_a_console_of_ones_own_and_none():
     assert shown_on(None) is None
     with pytest.raises(InputError, match=r"^console is 'x'; expected a rich.console.Console, 'auto', or None\.$"):
         shown_on("x")
+
+
+@pytest.mark.parametrize("done", [0, 1])
+def test_an_error_before_anything_was_done_leaves_no_bar(done):
+    console = Console(file=io.StringIO(), force_terminal=True, width=80)
+    with suppress(InputError), progress_bar("acting", 3, "steps", console) as bar:
+        bar.update(done)
+        raise InputError("wrong")
+    after = console.file.getvalue().rpartition("\n")[2]
+    assert ("\x1b[2K" in after) == (done == 0)  # the line is erased

@@ -1,6 +1,8 @@
-"""usfa against GPI-LS and Envelope of morl-baselines: expected utility over wall time and over environment steps.
+"""usfa against GPI-LS, GPI-PD and Envelope of morl-baselines, at equal time and at equal environment steps.
 
     python benchmarks/race/race.py [--environments minecart-v0] [--algorithms usfa gpi-ls] [--seeds 0 1 2] [--scale 1]
+    python benchmarks/race/race.py --steps 5400               # equal steps, in the time of the race by time at most
+    python benchmarks/race/race.py --environments resource-gathering-v0 --gamma 0.95 --minutes 3   # any environment
     python benchmarks/race/race.py --report    # only the table and the figure, from the tables that are there
 
 Every racer is a process of its own with one thread. Each writes its table when it is done, and what is there is not
@@ -19,7 +21,9 @@ import sys
 import venv
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +31,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from racing import Contest
+from numpy.typing import NDArray
+from racing import Contest, expected_utility
 
 from usfa import functional
-from usfa.environments import make
+from usfa.environments import feature_count, make, step_limit
 from usfa.evaluation import bootstrap_interval, environment_front
 from usfa.figures.style import INK, PAGE, label_ends, save, styled
 from usfa.paper.report import markdown_table
@@ -38,8 +43,19 @@ from usfa.tasks import spread_over_simplex
 
 HERE = Path(__file__).parent
 MORL = "morl-baselines==1.3.0"
-ALGORITHMS = {"usfa": ("usfa", "#0072B2"), "gpi-ls": ("GPI-LS", "#D55E00"), "envelope": ("Envelope", "#009E73")}
-"""Labels and colours in the figure."""
+ALGORITHMS = {
+    "usfa": ("usfa", "#0072B2"),
+    "gpi-ls": ("GPI-LS", "#D55E00"),
+    "gpi-ls-scaled": ("GPI-LS, ε scaled", "#E69F00"),
+    "gpi-pd": ("GPI-PD", "#CC79A7"),
+    "gpi-pd-scaled": ("GPI-PD, ε scaled", "#882255"),
+    "envelope": ("Envelope", "#009E73"),
+    "envelope-scaled": ("Envelope, ε scaled", "#44AA99"),
+}
+"""Labels and colours in the figure. Scaled: ε falls in the first half of the race, not in its authors' 50,000 steps."""
+BASELINES = {"random": "random actions", "constant": "best constant action"}
+APPROXIMATE = {"minecart-v0"}
+"""Environments whose known front is an approximation."""
 MINUTE = 60.0
 PUBLISHED, TRIALS = Path("docs/results/race"), Path("runs/race-trial")
 
@@ -53,12 +69,14 @@ def contest(
     step_limit: int = 1000,
     **arguments: Any,
 ) -> Contest:
+    """A race by time."""
     return Contest(
         environment=environment,
         arguments=arguments,
         gamma=gamma,
         preferences=spread_over_simplex(100, features).tolist(),
         seconds=minutes * MINUTE,
+        steps=None,
         points=10,
         episodes=episodes,
         step_limit=step_limit,
@@ -78,7 +96,10 @@ CONTESTS = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--environments", nargs="+", choices=CONTESTS, default=list(CONTESTS))
+    parser.add_argument("--environments", nargs="+", default=list(CONTESTS), help="known ones, or any by its name")
+    parser.add_argument("--gamma", type=float, help="of environments that are not known here")
+    parser.add_argument("--minutes", type=float, default=3.0, help="of environments that are not known here")
+    parser.add_argument("--steps", type=int, help="race by steps instead of time")
     parser.add_argument("--algorithms", nargs="+", choices=ALGORITHMS, default=list(ALGORITHMS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--scale", type=float, default=1.0, help="of all times, for trials")
@@ -88,9 +109,20 @@ def main() -> None:
     words = parser.parse_args()
     out = words.out or (PUBLISHED if words.scale == 1 else TRIALS)
     (out / "tables").mkdir(parents=True, exist_ok=True)
+    for environment in set(words.environments) - set(CONTESTS):
+        CONTESTS[environment] = unknown_contest(environment, words.gamma, words.minutes)
     if not words.report:
         race(words, out)
+        baselines(words.environments, out / "baselines.csv")
     report(out)
+
+
+def unknown_contest(environment: str, gamma: float | None, minutes: float) -> Contest:
+    """The contest in an environment that is given by name."""
+    if gamma is None:
+        raise SystemExit(f"--gamma is missing; expected the discount for {environment}.")
+    with closing(make(environment)) as env:
+        return contest(environment, feature_count(env), gamma, minutes, step_limit=step_limit(env) or 1000)
 
 
 def race(words: argparse.Namespace, out: Path) -> None:
@@ -99,7 +131,7 @@ def race(words: argparse.Namespace, out: Path) -> None:
     if set(words.algorithms) - {"usfa"}:
         python |= dict.fromkeys(set(ALGORITHMS) - {"usfa"}, morl_environment())
     each = itertools.product(words.environments, words.algorithms, words.seeds)
-    racers = [Racer(*one, out, words.scale) for one in each]
+    racers = [Racer(*one, out, words.scale, words.steps) for one in each]
     with ThreadPoolExecutor(words.cores) as pool:
         list(pool.map(lambda racer: racer.run(python[racer.algorithm]), racers))
 
@@ -126,15 +158,17 @@ class Racer:
     seed: int
     out: Path
     scale: float
+    steps: int | None
 
     def run(self, python: Path) -> None:
-        table = self.out / "tables" / f"{self.environment}-{self.algorithm}-{self.seed}.csv"
+        race = "" if self.steps is None else f"-{self.steps}-steps"
+        table = self.out / "tables" / f"{self.environment}-{self.algorithm}{race}-{self.seed}.csv"
         if table.exists():
             return
         given = CONTESTS[self.environment]
         seconds = given.seconds * self.scale
         description = table.with_suffix(".json")
-        description.write_text(json.dumps(asdict(given) | {"seconds": seconds}))
+        description.write_text(json.dumps(asdict(given) | {"seconds": seconds, "steps": self.steps}))
         script = HERE / ("run_usfa.py" if self.algorithm == "usfa" else "run_morl.py")
         one_thread = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
         print(f"{self.environment}, {self.algorithm}, seed {self.seed}: {seconds:.0f} s of training", flush=True)
@@ -143,15 +177,43 @@ class Racer:
         description.unlink()
 
 
+def baselines(environments: Sequence[str], path: Path) -> None:
+    """Add the utilities of random actions, and of the best action to repeat (often standing still), to a table."""
+    known = pd.read_csv(path) if path.exists() else pd.DataFrame({"environment": []})
+    rows = []
+    for name in environments:
+        if name in set(known.environment):
+            continue
+        given = CONTESTS[name]
+        env = given.make()
+        actions = env.action_space.n
+        env.close()
+        constant = [expected_utility(given, partial(_repeat, action), 1000) for action in range(actions)]
+        rng = np.random.default_rng(0)
+        random = expected_utility(given, lambda seen, w: rng.integers(actions, size=len(w)), 1000)  # noqa: B023
+        rows.append({"environment": name, "random": random, "constant": max(constant)})
+    if rows:
+        pd.concat([known, pd.DataFrame(rows)], ignore_index=True).to_csv(path, index=False)
+
+
+def _repeat(action: int, seen: NDArray[Any], w: NDArray[np.float64]) -> NDArray[np.int64]:
+    return np.full(len(w), action)
+
+
 # --- from tables to a table and a figure ---
 
 
 def report(out: Path) -> None:
     curves = pd.concat([pd.read_csv(path) for path in sorted((out / "tables").glob("*.csv"))], ignore_index=True)
+    curves["race"] = curves.race.fillna("time") if "race" in curves else "time"  # earlier tables have no such column
+    curves = curves[curves.environment.isin(CONTESTS)]
     ceilings = {name: ceiling(name) for name in curves.environment.unique()}
     summary = final_table(curves, ceilings)
+    path = out / "baselines.csv"
+    if path.exists():
+        summary = summary.merge(pd.read_csv(path).rename(columns=BASELINES), on="environment", how="left")
     summary.to_csv(out / "summary.csv", index=False)
-    (out / "summary.md").write_text(f"# The race: usfa, GPI-LS and Envelope\n\n{markdown_table(summary)}\n")
+    (out / "summary.md").write_text(f"# The race\n\n{markdown_table(summary)}\n")
     save(figure_of(curves, ceilings), out / "curves.png")
     print(markdown_table(summary))
 
@@ -166,26 +228,35 @@ def ceiling(environment: str) -> float:
     return float("nan") if known is None else functional.expected_utility(known, w)
 
 
+def optimum_kind(environment: str, ceilings: Mapping[str, float]) -> str:
+    if np.isnan(ceilings[environment]):
+        return "unknown"
+    return "approximate" if environment in APPROXIMATE else "known"
+
+
 def final_table(curves: pd.DataFrame, ceilings: Mapping[str, float]) -> pd.DataFrame:
     """A row for each algorithm: the utility at the end with its interval, and its speed."""
-    last = curves.loc[curves.groupby(["environment", "algorithm", "seed"]).seconds.idxmax()]
+    last = curves.loc[curves.groupby(["race", "environment", "algorithm", "seed"]).seconds.idxmax()]
     rows = []
-    for (environment, algorithm), runs in last.groupby(["environment", "algorithm"], sort=False):
+    for (race, environment, algorithm), runs in last.groupby(["race", "environment", "algorithm"], sort=False):
         utility = runs.utility.to_numpy()
         low, high = (np.nan, np.nan)  # one run says nothing about the next
         if len(utility) > 1:
             low, high = bootstrap_interval(utility[:, None], np.random.default_rng(0))
         rows.append(
             {
+                "race": race,
                 "environment": environment,
                 "algorithm": algorithm,
                 "expected utility": utility.mean(),
                 "low": low,
                 "high": high,
-                "ceiling": ceilings[str(environment)],
+                "optimum": ceilings[str(environment)],
+                "optimum is": optimum_kind(str(environment), ceilings),
                 "steps/s": round(float((runs.steps / runs.seconds).mean())),
                 "played/s": round(float((runs.played / runs.seconds).mean())),
                 "seconds": round(float(runs.seconds.mean())),
+                "steps": round(float(runs.played.mean())),
                 "seeds": len(runs),
             }
         )
@@ -210,16 +281,17 @@ def figure_of(curves: pd.DataFrame, ceilings: Mapping[str, float]) -> Figure:
 
 def _row(row: Sequence[Axes], curves: pd.DataFrame, best: float) -> None:
     """Both panels have one scale, from the lowest end of a run to the optimum; earlier scores may be far below."""
-    last = curves.loc[curves.groupby(["algorithm", "seed"]).seconds.idxmax()]
+    last = curves.loc[curves.groupby(["race", "algorithm", "seed"]).seconds.idxmax()]
     lowest, highest = last.utility.min(), np.fmax(best, last.utility.max())
     margin = 0.12 * (highest - lowest)
     row[0].set(xlim=(0, 1.05 * last.seconds.max()), ylim=(lowest - margin, highest + margin))
     for axes, unit in zip(row, ("seconds", "steps"), strict=True):
         for algorithm, (_, colour) in ALGORITHMS.items():
-            _curve(axes, curves[curves.algorithm == algorithm], unit, colour)
+            for _, runs in curves[curves.algorithm == algorithm].groupby("race"):
+                _curve(axes, runs, unit, colour)
         axes.axhline(best, color=INK, lw=0.8, ls="--")  # nothing where it is not known
     row[1].set_xscale("log")
-    means = last.groupby("algorithm").utility.mean()
+    means = last[last.race == "time"].groupby("algorithm").utility.mean()
     ends = [(means[name], label, colour) for name, (label, colour) in ALGORITHMS.items() if name in means]
     known = [] if np.isnan(best) else [(best, "optimum", INK)]
     labels = [

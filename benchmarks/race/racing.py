@@ -1,6 +1,7 @@
 """What all racers share: the clock that stops while they are scored, the scoring itself, and the table they write.
 
-It is imported by processes of two different environments, so that it needs nothing but NumPy and MO-Gymnasium.
+It is imported by processes of two different environments, so that it needs nothing but NumPy and MO-Gymnasium. Seconds
+are those of the process: every racer has one thread, and other work on the machine does not count.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ Act = Callable[[NDArray[Any], Array], NDArray[np.int64]]
 NOTHING = 1e-4
 """A discount that ends an episode in scoring: what comes later does not count."""
 
-COLUMNS = ("environment", "algorithm", "seed", "seconds", "steps", "played", "utility")
+COLUMNS = ("race", "environment", "algorithm", "seed", "seconds", "steps", "played", "utility")
 """Of the steps, those that were learned from; `played` also counts those by which a racer tried out what it knows."""
 
 
@@ -42,10 +43,15 @@ class Contest:
     arguments: dict[str, Any]
     gamma: float
     preferences: list[list[float]]  # [K, D], which no racer trains on in particular
-    seconds: float  # of training, scoring not counted
+    seconds: float  # of training, scoring not counted; in a race by steps, the most that a racer may take
+    steps: int | None  # played in a race by steps; None in a race by time
     points: int  # how often a racer is scored
     episodes: int  # per preference and scoring
     step_limit: int  # episodes without an end of their own are cut here, in training and in scoring
+
+    @property
+    def race(self) -> str:
+        return "time" if self.steps is None else f"{self.steps} steps"
 
     def make(self) -> Any:
         limit = {"max_episode_steps": self.step_limit}
@@ -85,29 +91,37 @@ class Scorer:
     contest: Contest
     act: Act
     seed: int
-    began: float  # time.perf_counter() before the racer was made; moves on while it is scored
+    began: float  # time.process_time() before the racer was made; moves on while it is scored
     rows: list[tuple[float, int, int, float]] = field(default_factory=list)
     _due: float = 0.0
+    _paused: bool = False
 
     @property
     def seconds(self) -> float:
-        return time.perf_counter() - self.began
+        return time.process_time() - self.began
 
     def look(self, steps: int, played: int) -> None:
         """Call often; raises TimeIsUp after the last scoring."""
-        if self.seconds < self._due:
+        if self._paused:  # an algorithm tries something out while it is scored
+            return
+        done, total = self.seconds, self.contest.seconds
+        if self.contest.steps is not None:
+            done, total = played, self.contest.steps
+        over = done >= total or self.seconds >= self.contest.seconds
+        if done < self._due and not over:
             return
         self.score(steps, played)
-        apart = self.contest.seconds / self.contest.points
-        self._due = (self.seconds // apart + 1) * apart  # who was too late for several is scored once
-        if self.seconds >= self.contest.seconds:
+        apart = total / self.contest.points
+        self._due = (done // apart + 1) * apart  # who was too late for several is scored once
+        if over:
             raise TimeIsUp
 
     def score(self, steps: int, played: int) -> None:
-        before = time.perf_counter()
+        before, self._paused = time.process_time(), True
         utility = expected_utility(self.contest, self.act, 1000 + self.seed)
         self.rows.append((before - self.began, steps, played, utility))
-        self.began += time.perf_counter() - before
+        self.began += time.process_time() - before
+        self._paused = False
 
 
 def arguments() -> tuple[Contest, str, int, Path]:
@@ -128,5 +142,7 @@ def write(path: Path, contest: Contest, algorithm: str, seed: int, scorer: Score
         table = csv.writer(file)
         table.writerow(COLUMNS)
         for seconds, steps, played, utility in scorer.rows:
-            table.writerow([contest.environment, algorithm, seed, f"{seconds:.2f}", steps, played, f"{utility:.6g}"])
+            table.writerow(
+                [contest.race, contest.environment, algorithm, seed, f"{seconds:.2f}", steps, played, f"{utility:.6g}"]
+            )
     new.replace(path)

@@ -1,4 +1,4 @@
-"""GPI-LS and Envelope of morl-baselines in the race, with the settings of its own examples for the minecart.
+"""GPI-LS, GPI-PD and Envelope of morl-baselines in the race, with the settings of its own examples for the minecart.
 
 Scoring hooks into the environment they train in, so that their training loops run as they are. What GPI-LS plays to
 choose its next preference, after every iteration, is part of its training; what either would play only to log is
@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from morl_baselines.common.evaluation import seed_everything
 from morl_baselines.multi_policy.envelope.envelope import Envelope
-from morl_baselines.multi_policy.gpi_pd.gpi_pd import GPILS
+from morl_baselines.multi_policy.gpi_pd.gpi_pd import GPILS, GPIPD
 from numpy.typing import NDArray
 from racing import Array, Contest, Scorer, TimeIsUp, arguments, write
 
@@ -29,10 +29,11 @@ COMMON = {
     "net_arch": [256, 256, 256, 256],
     "initial_epsilon": 1.0,
     "final_epsilon": 0.05,
-    "epsilon_decay_steps": 50_000,
     "learning_starts": 100,
     "log": False,
 }
+DECAY = 50_000  # steps in which ε falls to its end, in the examples
+STEPS_PER_SECOND = {"gpi-ls": 30, "gpi-pd": 20, "envelope": 60}  # roughly; for the steps of a race by time
 FEW = 10  # preferences that they lay out for logs that are not written; a hundred take seconds
 
 
@@ -65,19 +66,32 @@ class Counted(gym.Wrapper[Any, Any, Any, Any]):
 def main() -> None:
     contest, algorithm, seed, out = arguments()
     torch.set_num_threads(1)
-    began = time.perf_counter()
+    began = time.process_time()
     seed_everything(seed)  # the agents seed little of their own chance
     env = Watched(contest.make())
     env.reset(seed=seed)
     env.action_space.seed(seed)
-    run = {"gpi-ls": gpi_ls, "envelope": envelope}[algorithm]
+    name = algorithm.removesuffix("-scaled")
+    run = {"gpi-ls": gpi_ls, "gpi-pd": gpi_pd, "envelope": envelope}[name]
+    decay = DECAY
+    if name != algorithm:  # ε falls in the first half of the race
+        decay = (contest.steps or round(contest.seconds * STEPS_PER_SECOND[name])) // 2
     with suppress(TimeIsUp):
-        run(contest, env, seed, began)
+        run(contest, env, seed, began, decay)
     write(out, contest, algorithm, seed, env.scorer)
 
 
-def gpi_ls(contest: Contest, env: Watched, seed: int, began: float) -> None:
-    agent = GPILS(
+def gpi_ls(contest: Contest, env: Watched, seed: int, began: float, decay: int) -> None:
+    _by_gpi(GPILS, contest, env, seed, began, decay)
+
+
+def gpi_pd(contest: Contest, env: Watched, seed: int, began: float, decay: int) -> None:
+    """GPI-LS with a learned model: its Dyna steps are not steps of the environment."""
+    _by_gpi(GPIPD, contest, env, seed, began, decay, dyna=True, gpi_pd=True)
+
+
+def _by_gpi(kind: Any, contest: Contest, env: Watched, seed: int, began: float, decay: int, **own: Any) -> None:
+    agent = kind(
         env,
         gamma=contest.gamma,
         batch_size=128,
@@ -88,7 +102,9 @@ def gpi_ls(contest: Contest, env: Watched, seed: int, began: float) -> None:
         max_grad_norm=None,
         seed=seed,
         device="cpu",
+        epsilon_decay_steps=decay,
         **COMMON,
+        **own,
     )
     env.scorer = Scorer(contest, lambda seen, w: act_by_gpi(agent, seen, w), seed, began)
     env.scorer.look(0, 0)
@@ -102,7 +118,7 @@ def gpi_ls(contest: Contest, env: Watched, seed: int, began: float) -> None:
     )
 
 
-def envelope(contest: Contest, env: Watched, seed: int, began: float) -> None:
+def envelope(contest: Contest, env: Watched, seed: int, began: float, decay: int) -> None:
     agent = Envelope(
         env,
         gamma=contest.gamma,
@@ -114,6 +130,7 @@ def envelope(contest: Contest, env: Watched, seed: int, began: float) -> None:
         target_net_update_freq=1000,
         seed=seed,
         device="cpu",
+        epsilon_decay_steps=decay,
         **COMMON,
     )
     env.scorer = Scorer(contest, lambda seen, w: act_by_own(agent.q_net, seen, w), seed, began)

@@ -1,4 +1,4 @@
-"""usfa in the race, with the settings that `usfa train ENVIRONMENT` has by itself, but for γ and the budget."""
+"""usfa in the race, with the settings that `usfa train ENVIRONMENT --frames …` or `--minutes …` chooses, but for γ."""
 
 from __future__ import annotations
 
@@ -14,40 +14,44 @@ from racing import Array, Contest, Scorer, TimeIsUp, arguments, write
 
 from usfa.decisions import CandidateSet, Gpi
 from usfa.environments import EnvironmentSource
-from usfa.learning import Learner
+from usfa.learning import Clock, Learner
 from usfa.runs import build_agent, settings_for
 from usfa.runs.settings import RANDOM_STEPS
-
-FRAMES = {
-    "deep-sea-treasure-v0": 400_000,
-    "four-room-v0": 400_000,
-    "fruit-tree-v0": 200_000,
-    "minecart-v0": 2_500_000,
-}
-"""Budgets, which set the schedule of the learning rate; a quiet core needs less than the time of the full race."""
 
 
 def main() -> None:
     contest, algorithm, seed, out = arguments()
     torch.set_num_threads(1)
-    began = time.perf_counter()
-    learner = make_learner(contest, seed)
+    began = time.process_time()
+    learner, random_steps = make_learner(contest, seed)
     scorer = Scorer(contest, lambda seen, w: act(learner, seen, w), seed, began)
+    learner.clock = Clock(now=lambda: scorer.seconds)  # stands still while the learner is scored
     with suppress(TimeIsUp), closing(learner):
         while True:
             steps = int(learner.frames[0])
-            scorer.look(steps, steps + RANDOM_STEPS)
             if learner.done:  # the budget was used before the time was
-                scorer.score(steps, steps + RANDOM_STEPS)
+                scorer.score(steps, steps + random_steps)
                 break
+            scorer.look(steps, steps + random_steps)
             learner.step()
     write(out, contest, algorithm, seed, scorer)
 
 
-def make_learner(contest: Contest, seed: int) -> Learner:
-    config = settings_for(contest.environment, contest.arguments)
-    config = replace(config, learner=replace(config.learner, gamma=contest.gamma, budget=FRAMES[contest.environment]))
-    return Learner(build_agent(config), config.learner, EnvironmentSource(contest.make), config.tasks, [seed])
+def make_learner(contest: Contest, seed: int) -> tuple[Learner, int]:
+    """The learner that `usfa train` makes for the steps, or for the time, and its random steps before training."""
+    began = time.process_time()
+    minutes = contest.seconds / 60 if contest.steps is None else None
+    config = settings_for(contest.environment, contest.arguments, frames=contest.steps, minutes=minutes)
+    random_steps = RANDOM_STEPS
+    learner = replace(config.learner, gamma=contest.gamma)
+    if contest.steps is not None:  # the random steps count
+        random_steps = min(RANDOM_STEPS, contest.steps // 10)
+        learner = replace(learner, budget=contest.steps - random_steps)
+    else:  # the time that `usfa train` keeps for scoring, which is not counted here, is time for training
+        learner = replace(learner, budget=max(1, int(contest.seconds - (time.process_time() - began))))
+    config = replace(config, learner=learner)
+    made = Learner(build_agent(config), learner, EnvironmentSource(contest.make), config.tasks, [seed])
+    return made, random_steps
 
 
 @torch.no_grad()

@@ -55,7 +55,7 @@ class BurnIn(UsfaAgent):
         settings: LossSettings,
         target: Network | None = None,
     ) -> Tensor:
-        psi, targets = values_and_targets(network, trajectory, z, target)
+        (psi,), targets = values_and_targets(network, trajectory, z, target)
         greedy = policy_actions(targets, z, trajectory.legal)
         errors = td_errors(psi, targets, greedy, trajectory.phi[:, :, None], trajectory, settings.lambda_)
         return squared_td(errors[self.steps :])

@@ -1,6 +1,6 @@
-"""What training in the room can still gain: room-laptop with one change at a time.
+"""What training in the room can gain: room-laptop without advantage learning, with one change at a time.
 
-    python benchmarks/studies/room_levers.py [--frames 1000000] [--seeds 100 101] [--only "preset" "burn-in" …]
+    python benchmarks/studies/room_levers.py [--frames 1000000] [--seeds 100 101] [--only "no change" "three heads" …]
 
 Seeds are others than those of published numbers. Scores are on the training tasks and on room-validation, which has no
 task of M or M′ nor a permutation of one, by Eq. 3 and by the cautious rule. It can be stopped and called again:
@@ -26,10 +26,11 @@ from usfa.runs import TrainConfig, preset
 from usfa.tasks import parse_task
 
 LEVERS: dict[str, dict[str, Any]] = {
-    "preset": {},
+    "no change": {},
     "half near M, half from the sphere": {"policies": NearAndAllAround()},
     "advantage learning, 0.5": {"action_gap": 0.5},
     "advantage learning, 0.8": {"action_gap": 0.8},
+    "advantage learning, 0.9": {"action_gap": 0.9},
     "random actions repeated": {"repeat_exponent": 2.0},
     "burn-in of 8 steps": {"agent": BurnIn},
     "three heads": {"agent": Ensemble, "network.network_class": Heads},
@@ -47,7 +48,7 @@ def settings(frames: int) -> dict[str, TrainConfig]:
         snapshots=1,
         episodes=10,
     )
-    base = replace(base, learner=replace(base.learner, budget=frames), evaluation=evaluation)
+    base = replace(base, learner=replace(base.learner, budget=frames, action_gap=0.0), evaluation=evaluation)
     return {name: _with(base, dict(changes)) for name, changes in LEVERS.items()}
 
 

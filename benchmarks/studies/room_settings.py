@@ -29,6 +29,7 @@ OTHERS = {"only wishes": "1010;0101;1110;1101", "wishes and dislikes": "-1010;01
 PLAIN = {
     "network.normalise": False,
     "target_every": None,
+    "action_gap": 0.0,
     "replay_ratio": 0,
     "replay_capacity": 10_000,
     "updates_per_round": 8,

@@ -24,7 +24,20 @@ if TYPE_CHECKING:
     from usfa.functional import infer_task
     from usfa.learning import LearnerConfig
     from usfa.networks import NETWORKS, TRUNKS, Network, NetworkConfig, Trunk
-    from usfa.runs import Callback, EvaluationConfig, TrainConfig, export, load, preset, settings_for, train
+    from usfa.phi import LearnedPhi, PhiLearner, PhiModel, TaskStream
+    from usfa.runs import (
+        Callback,
+        EvaluationConfig,
+        FeaturesConfig,
+        TrainConfig,
+        export,
+        learn_features,
+        load,
+        load_features,
+        preset,
+        settings_for,
+        train,
+    )
     from usfa.samplers import PolicySampler
 
 __all__ = [
@@ -36,14 +49,19 @@ __all__ = [
     "ClusterConfig",
     "Decision",
     "EvaluationConfig",
+    "FeaturesConfig",
     "InputError",
+    "LearnedPhi",
     "LearnerConfig",
     "Network",
     "NetworkConfig",
+    "PhiLearner",
+    "PhiModel",
     "Policy",
     "PolicySampler",
     "Rule",
     "Situation",
+    "TaskStream",
     "TrainConfig",
     "TrainedAgent",
     "Trunk",
@@ -53,7 +71,9 @@ __all__ = [
     "evaluate",
     "export",
     "infer_task",
+    "learn_features",
     "load",
+    "load_features",
     "make",
     "preset",
     "register",
@@ -70,7 +90,11 @@ _EXPORTS = {
     "functional": ("infer_task",),
     "learning": ("LearnerConfig",),
     "networks": ("NETWORKS", "TRUNKS", "Network", "NetworkConfig", "Trunk"),
-    "runs": ("Callback", "EvaluationConfig", "TrainConfig", "export", "load", "preset", "settings_for", "train"),
+    "phi": ("LearnedPhi", "PhiLearner", "PhiModel", "TaskStream"),
+    "runs": (
+        *("Callback", "EvaluationConfig", "FeaturesConfig", "TrainConfig", "export", "learn_features", "load"),
+        *("load_features", "preset", "settings_for", "train"),
+    ),
     "samplers": ("PolicySampler",),
 }
 _MODULE_OF = {name: module for module, names in _EXPORTS.items() for name in names}

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["Diverged", "InputError", "Interrupted", "told", "unknown_name"]
+__all__ = ["Diverged", "InputError", "Interrupted", "similar_name", "told", "unknown_name"]
 
 
 class InputError(Exception):
@@ -28,10 +27,35 @@ class Diverged(InputError):
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> InputError:
     """An error for an unknown name, with the most similar known name."""
     choices = sorted(known)
-    nearest = difflib.get_close_matches(str(name), choices, n=1, cutoff=0.6)
-    shown = ", ".join(choices[:12]) + (", …" if len(choices) > 12 else "")
-    hint = f"did you mean {nearest[0]!r}?" if nearest else f"known are {shown}."
+    similar = similar_name(str(name), choices)
+    shown = ", ".join(choices[:12]) + (f" and {len(choices) - 12} more" if len(choices) > 12 else "")
+    hint = f"did you mean {similar!r}?" if similar else f"known are {shown}."
     return InputError(f"Unknown {kind} {name!r}: {hint}")
+
+
+def similar_name(name: str, known: Iterable[str]) -> str | None:
+    """The known name that a mistyped one was meant to be: a third of it is wrong at most, or its end is missing."""
+    plain = name.lower()
+    distances = {choice: _typing_errors(plain, choice.lower()) for choice in known}
+    near = {choice: distance for choice, distance in distances.items() if distance <= (len(name) + 1) // 3}
+    if near:
+        # Of equally near ones, the one that begins alike, and of versions the newest.
+        return max(near, key=lambda choice: (-near[choice], choice.lower().startswith(plain), choice))
+    begun = [choice for choice in distances if len(name) > 2 and choice.lower().startswith(plain)]
+    return min(begun, key=len, default=None)
+
+
+def _typing_errors(a: str, b: str) -> int:
+    """The number of letters to insert, delete, replace or exchange with a neighbour, from one word to another."""
+    above: list[int] = []
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a, 1):
+        above, last, row = row, above, [i]
+        for j, y in enumerate(b, 1):
+            row.append(min(above[j] + 1, row[-1] + 1, above[j - 1] + (x != y)))
+            if i > 1 and j > 1 and (x, y) == (b[j - 2], a[i - 2]):
+                row[j] = min(row[j], last[j - 2] + 1)
+    return row[-1]
 
 
 def told(error: BaseException) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 from usfa.functional import lambda_return, take_actions, watkins_lambda
 from usfa.trajectory import Trajectory, is_seam
 
-__all__ = ["LossSettings", "squared_along", "squared_td", "td_errors", "with_action_gap"]
+__all__ = ["LossSettings", "least_promising", "mean_of", "squared_along", "squared_td", "td_errors", "with_action_gap"]
 
 
 class LossSettings(NamedTuple):
@@ -69,6 +70,25 @@ def with_action_gap(cumulant: Tensor, targets: Tensor, greedy: Tensor, action: T
     return cumulant - share * (take_actions(targets[:-1], greedy[:-1]) - take_actions(targets[:-1], taken))
 
 
+def least_promising(members: Sequence[Tensor], along: Tensor) -> Tensor:
+    """For every action, the values of the member of an ensemble that promises least along `along`.
+
+    The maximum over actions picks overestimated values, and bootstrapping adds them up; the minimum over members that
+    err independently counters this (Fujimoto et al., ICML 2018).
+
+    Args:
+        members: values of each member, [T, B, N, A, D].
+        along: [B, N, D], what the values are compared by.
+
+    Returns: [T, B, N, A, D].
+    """
+    if len(members) == 1:
+        return members[0]
+    values = torch.stack(tuple(members))
+    least = torch.einsum("ktbnad,bnd->ktbna", values, along).argmin(dim=0)
+    return values.gather(0, least[None, ..., None].expand(1, *values.shape[1:]))[0]
+
+
 def _shift(x_tm1: Tensor) -> Tensor:
     """Shift values of source states to destination states; the last row is repeated."""
     return torch.cat([x_tm1[1:], x_tm1[-1:]])
@@ -88,3 +108,8 @@ def squared_along(errors: Tensor, z: Tensor) -> Tensor:
     """
     along = torch.einsum("tbnd,bnd->tbn", errors, torch.nn.functional.normalize(z, dim=-1))
     return 0.5 * along.square().mean()
+
+
+def mean_of(losses: Sequence[Tensor]) -> Tensor:
+    """The mean of the losses of the members of an ensemble."""
+    return losses[0] if len(losses) == 1 else torch.stack(tuple(losses)).mean()

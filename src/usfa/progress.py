@@ -52,6 +52,10 @@ class ProgressBar:
         self._to_file = not (progress.disable or progress.console.is_terminal)
         self._line_at = progress.get_time() + LINE_EVERY
 
+    @property
+    def begun(self) -> bool:
+        return self._progress.tasks[self._task].completed > 0
+
     def update(self, completed: float, note: str = "") -> None:
         self._progress.update(self._task, completed=completed, note=note)
         self._write_line()
@@ -110,7 +114,12 @@ def progress_bar(
     )
     silent = console is None or not (stays or console.is_terminal)
     with Progress(*columns, console=console, disable=silent, transient=not stays, speed_estimate_period=60) as progress:
-        yield ProgressBar(progress, total, label, unit)
+        bar = ProgressBar(progress, total, label, unit)
+        try:
+            yield bar
+        except InputError:
+            progress.live.transient |= not bar.begun  # nothing was done, so only the error is worth a line
+            raise
 
 
 @contextmanager

@@ -65,6 +65,10 @@ class Registry(Generic[Part]):
     def __iter__(self) -> Iterator[str]:
         return iter(self._classes)
 
+    def name_of(self, part: Callable[..., Part]) -> str | None:
+        """The name of a built-in or registered class."""
+        return next((name for name, known in self._classes.items() if known is part), None)
+
     def register(self, name: str, part: Callable[..., Part]) -> None:
         """Register a class under a name, in this process only."""
         if not (isinstance(name, str) and re.fullmatch(r"[\w-]+", name)):

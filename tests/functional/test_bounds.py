@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -118,3 +120,58 @@ def test_printed_proposition_fails_where_ours_holds():
     assert bound.printed.item() == pytest.approx(0.5, abs=1e-5)
     assert bound.total.item() == pytest.approx(10, abs=1e-4)
     assert bound.printed < gap <= bound.total
+
+
+# --- rewards that φ cannot express: r = φ·w + e ---
+
+
+def rewarded_case(seed):
+    """A random MDP, a task with the reward φ·w + e, its bound, and the true gap of GPI for that reward."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, (4, 4, 4)).tolist()
+    mdp = random_mdp(rng, *sizes, gamma=float(rng.uniform(0, 0.94)))
+    w, z, psi, psi_tilde = perturbed_case(mdp, rng)
+    z[0] = w  # no distance, so that the third term matters
+    psi[0] = psi_tilde[0] = successor_features(mdp, optimal_policy(mdp, w))
+    error = random_tasks(rng, *mdp.transition.shape) * rng.choice([0.01, 0.3, 3.0])
+    reward = torch.einsum("satd,d->sat", mdp.phi, w) + error
+    bound = gpi_bound(mdp, w, z, psi, psi_tilde, reward=reward)
+    alone = replace(mdp, phi=reward[..., None])  # the same MDP, whose only feature is the reward
+    policy, one = gpi_policy(mdp, psi_tilde, w), torch.ones(1, dtype=torch.float64)
+    gap = (optimal_values(alone, one) - policy_values(alone, policy, one))[mdp.legal].amax()
+    return bound, gap
+
+
+def check_rewarded_bounds(seeds):
+    needed = 0
+    for seed in seeds:
+        bound, gap = rewarded_case(seed)
+        assert gap <= bound.total + 1e-9
+        needed += bool(gap > bound.total - bound.reward_term + 1e-9)
+    return needed
+
+
+def test_gap_is_within_three_terms_and_not_within_two():
+    assert check_rewarded_bounds(range(100)) > 3
+
+
+@pytest.mark.long
+def test_three_terms_hold_on_a_thousand_mdps():
+    assert check_rewarded_bounds(range(1000)) > 30
+
+
+def test_the_reward_term_is_the_literal_loop():
+    rng = np.random.default_rng(3)
+    mdp = random_mdp(rng, states=3, actions=3, features=2, gamma=0.8)
+    w, z, psi, psi_tilde = perturbed_case(mdp, rng)
+    reward = random_tasks(rng, 3, 3, 3)
+    bound = gpi_bound(mdp, w, z, psi, psi_tilde, reward=reward)
+    errors = []
+    for s, a in np.ndindex(3, 3):
+        if mdp.legal[s, a]:
+            errors.append(abs(sum(float(mdp.transition[s, a, t] * (reward[s, a, t] - mdp.phi[s, a, t] @ w))
+                                  for t in range(3) if mdp.transition[s, a, t] > 0)))  # fmt: skip
+    assert bound.delta_r.item() == pytest.approx(max(errors))
+    factor = bound.approximation_term / bound.printed_approximation_term  # 2H
+    assert bound.reward_term.item() == pytest.approx(float(factor) * max(errors))
+    assert gpi_bound(mdp, w, z, psi, psi_tilde).reward_term.item() == 0

@@ -21,7 +21,8 @@ def test_recovers_the_task(rng, features):
 def test_noise_is_averaged_by_least_squares():
     rng = np.random.default_rng(0)
     phi, reward = rng.standard_normal((30, 3)), rng.standard_normal(30)
-    found = infer_task(phi, reward)
+    with pytest.warns(UserWarning, match=r"^φ·w does not express \d\d% of the rewards \(expected at most 10%\)"):
+        found = infer_task(phi, reward)
     expected, squares, _, _ = np.linalg.lstsq(phi, reward)
     np.testing.assert_allclose(found.w, expected)
     assert found.residual == pytest.approx(np.sqrt(squares[0] / 30))
@@ -31,7 +32,20 @@ def test_ridge_solves_the_normal_equations():
     rng = np.random.default_rng(0)
     phi, reward = rng.standard_normal((30, 3)), rng.standard_normal(30)
     expected = np.linalg.solve(phi.T @ phi + 2.5 * np.eye(3), phi.T @ reward)
-    np.testing.assert_allclose(infer_task(phi, reward, ridge=2.5).w, expected)
+    with pytest.warns(UserWarning, match="does not express"):
+        found = infer_task(phi, reward, ridge=2.5)
+    np.testing.assert_allclose(found.w, expected)
+
+
+def test_the_share_that_phi_cannot_express_and_the_standard_error():
+    rng = np.random.default_rng(1)
+    phi, noise = rng.standard_normal((4000, 2)), rng.standard_normal(4000)
+    found = infer_task(phi, phi @ [3.0, -4.0] + noise)
+    assert found.unexplained == pytest.approx(1 / 26, rel=0.05)  # E[e²] / E[r²] = 1 / (9 + 16 + 1)
+    np.testing.assert_allclose(found.std, 1 / 4000**0.5, rtol=0.05)
+    assert infer_task(np.eye(2), [0.0, 0.0]).unexplained == 0
+    with pytest.warns(UserWarning, match="span 1 of 2"):
+        assert np.isinf(infer_task([[1.0, 0.0]] * 3, [1.0] * 3).std).all()
 
 
 def test_condition_number_is_the_ratio_of_extremes():

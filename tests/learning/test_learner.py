@@ -34,6 +34,9 @@ CONFIGS = {
     "fixed tasks": replace(
         ALGORITHM_1, environments=4, tasks="fixed", trajectory_length=2, updates_per_round=2, clip=0.1
     ),
+    "a task per episode": replace(
+        ALGORITHM_1, tasks="simplex", task_duration="episode", environments=3, trajectory_length=2, gamma=0.9
+    ),
     "target network": replace(ALGORITHM_1, target_every=4),
     "ema": replace(ALGORITHM_1, ema=0.1, tasks="simplex", policies="task+box:0,1"),
 }
@@ -714,3 +717,14 @@ def test_values_of_the_one_state_mdp_are_learned(kind, truth):
     assert (one_state_outputs(learner) - torch.tensor(truth)).abs().amax(dim=(1, 2)).min() > 0.5
     finish(learner)
     assert (one_state_outputs(learner) - torch.tensor(truth)).abs().max() < 0.1
+
+
+@pytest.mark.parametrize(("replay_ratio", "at_once"), [(1, True), (40, False)])
+def test_large_updates_of_several_runs_are_computed_one_after_the_other(replay_ratio, at_once):
+    config = replace(ALGORITHM_1, replay_ratio=replay_ratio, trajectory_length=4, ema=0.1, budget=8)
+    learner, alone = trip_learner(config, seeds=(1, 3)), trip_learner(config, seeds=(3,))
+    assert learner.network.batched == learner.target.batched == at_once
+    for each in (learner, alone):
+        steps(each, 2)
+    for name, x in alone.network.state.items():
+        torch.testing.assert_close(x[0], learner.network.state[name][1], rtol=1e-4, atol=1e-6)

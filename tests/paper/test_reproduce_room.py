@@ -43,11 +43,18 @@ def tiny(monkeypatch):
     monkeypatch.setattr(RoomExperiment, "config", tiny_config)
 
 
+def empty_files(figures, directory):
+    """In place of figures, whose drawing takes longer than all the rest; tests/figures draws them."""
+    directory.mkdir(exist_ok=True)
+    for name in figures:
+        (directory / f"{name}.png").touch()
+
+
 def files(path):
     return {file: file.stat().st_mtime_ns for file in path.rglob("*") if file.is_file()}
 
 
-def test_everything_is_trained_once_and_reported(tiny, tmp_path):
+def test_everything_is_trained_once_and_reported(tiny, monkeypatch, tmp_path):
     run = reproduce_room(EXPERIMENT, tmp_path / "room")
     scores = read_scores(run.path / "scores.csv")
     assert set(scores.agent) == {"usfa", "uvfa"}
@@ -60,6 +67,7 @@ def test_everything_is_trained_once_and_reported(tiny, tmp_path):
     log = RunDirectory(run.path / "runs" / "uvfa-seed-0").metrics
     log.write_bytes(log.read_bytes() + b'{"updates": 9')  # torn by a power cut
     trained = files(run.path / "runs")
+    monkeypatch.setattr("usfa.paper.experiment.save_all", empty_files)
     with pytest.warns(UserWarning, match=r"metrics\.jsonl was changed"):
         reproduce_room(EXPERIMENT, tmp_path / "room", "resume")
     assert files(run.path / "runs") == trained
@@ -96,6 +104,7 @@ def test_a_run_that_fails_does_not_take_the_others_along(monkeypatch, tmp_path):
         return replace(made, learner=replace(made.learner, learning_rate=rate, clip=None))
 
     monkeypatch.setattr(RoomExperiment, "config", config)
+    monkeypatch.setattr("usfa.paper.experiment.save_all", empty_files)
     with pytest.raises(InputError) as error:
         reproduce_room(EXPERIMENT, tmp_path / "room", at_once=1)
     assert str(error.value).startswith(f"The run in {tmp_path / 'room' / 'runs' / 'usfa-seed-0'} failed: The ")

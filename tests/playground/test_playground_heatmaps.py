@@ -2,13 +2,15 @@ import queue
 import time
 from contextlib import closing
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 import pytest
 
 import usfa
 from usfa.agents import AGENTS, save_agent
-from usfa.environments import make, trip_mdp
+from usfa.environments import RoomBatch, RoomRules, make, trip_mdp
+from usfa.environments.room.oracle import Oracle, random_policy
 from usfa.errors import InputError
 from usfa.evaluation import bound_table
 from usfa.networks import NetworkConfig
@@ -59,12 +61,41 @@ def test_scores_of_an_mdp_are_those_of_evaluate():
     assert gap[1, 4] == pytest.approx(table.gap[0])
 
 
-def test_normalised_scores_do_not_grow_with_the_length_of_the_task():
+def test_normalised_scores_of_an_mdp_are_shares_of_the_optimum():
     agent = usfa.load("trip")
-    score, normalised = (final(request_for(quantity=name, resolution=5), agent) for name in ("score", "normalised"))
+    score, gap, normalised = (final(request_for(quantity=name), agent) for name in ("score", "gap", "normalised"))
+    optimum = score + gap
+    np.testing.assert_array_equal(np.isnan(normalised), optimum < 1e-9)
     assert np.isnan(normalised[2, 2])  # w = 0
-    assert normalised[4, 4] == pytest.approx(score[4, 4] / 2**0.5)
-    assert normalised[2, 3] == pytest.approx(score[2, 3] / 0.5)
+    known = optimum > 1e-9
+    np.testing.assert_allclose(normalised[known], score[known] / optimum[known])
+
+
+def test_normalised_scores_in_the_room_are_0_for_the_random_policy_and_1_for_the_oracle(catalogue, agent_paths):
+    request = request_for(agent_paths[0], w=(0.0, 0.0, 0.5, -0.25), resolution=3, quantity="normalised")
+    agent = catalogue["small"]
+    rules, layouts = RoomRules(), np.repeat([0, 1], 9)
+    rooms = {name: RoomBatch(18, rules, seeds=layouts.tolist(), image_size=8) for name in ("random", "oracle")}
+    policies, w = {"random": random_policy(0), "oracle": Oracle(rules)}, np.tile(request.tasks, (2, 1))
+    scores = heatmap(replace(request, quantity="score"), agent)
+    *_, (partial, score) = islice(zip(heatmap(request, agent), scores, strict=False), 60)
+    means = {}
+    for name, batch in rooms.items():
+        for _ in range(60):
+            batch.move(policies[name].act(batch.world, w))
+        means[name] = (batch.world.collected * w).sum(axis=1).reshape(2, 3, 3).mean(axis=0)
+    apart = means["oracle"] > means["random"] + 1e-9
+    assert apart.sum() > 4
+    expected = (score.values - means["random"]) / (means["oracle"] - means["random"])
+    np.testing.assert_allclose(partial.values[apart], expected[apart])
+    assert np.isnan(partial.values[~apart]).all()
+
+
+def test_scores_without_an_oracle_are_divided_by_the_length_of_the_task(tmp_path):
+    agent = recurrent_trip(tmp_path)
+    score, normalised = (final(request_for(quantity=name, resolution=3), agent) for name in ("score", "normalised"))
+    assert np.isnan(normalised[1, 1])  # w = 0
+    assert normalised[2, 2] == pytest.approx(score[2, 2] / 2**0.5)
 
 
 def test_scores_are_by_the_rule_and_bounds_by_eq_3():
@@ -107,13 +138,18 @@ def test_scores_of_the_room_grow_while_one_watches(catalogue, agent_paths):
     np.testing.assert_allclose(progress, np.arange(1, 21) / 900)
 
 
-def test_an_agent_with_a_memory_is_tried_out_even_where_there_are_tables(tmp_path):
+def recurrent_trip(tmp_path):
+    """An agent with a memory, so that its scores in the Trip MDP come from episodes."""
     plain, network = usfa.load("trip").file, NetworkConfig(memory=4, trunk=(8,), embedding=(8,), head=(8,))
     actor = AGENTS.make("usfa", plain.spec, network)
     weights = actor.make_network().state_dict()
     file = replace(plain, network=network, seeds=(0,))
     save_agent(tmp_path / "agent", file, {name: tensor[None] for name, tensor in weights.items()})
-    agent = usfa.load(tmp_path / "agent")
+    return usfa.load(tmp_path / "agent")
+
+
+def test_an_agent_with_a_memory_is_tried_out_even_where_there_are_tables(tmp_path):
+    agent = recurrent_trip(tmp_path)
     with closing(make_view(agent)) as view:
         assert quantities(agent, view).keys() == {"score", "normalised", "distance"}
     values = final(request_for(resolution=3), agent)

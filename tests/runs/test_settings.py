@@ -217,3 +217,15 @@ def test_who_likes_time_takes_it():
     longest = (1 - 0.99**100) / 0.01
     assert time[[0, 1, 4]] == pytest.approx(longest)
     assert time[[2, 3]].max() < 4
+
+
+def test_scores_appear_during_training_and_are_those_of_the_table(tmp_path):
+    config = settings_for("fake_environments:Walk")
+    learner = replace(config.learner, budget=9_000, environments=8, replay_ratio=1, updates_per_round=1)
+    evaluation = replace(config.evaluation, snapshots=3, episodes=1, measure_errors=False)
+    run = usfa.train(replace(config, learner=learner, evaluation=evaluation), tmp_path / "run")
+    scores, shown = run.read_scores(), [line.get("score") for line in run.read_metrics()]
+    assert shown[0] is None  # before the first snapshot
+    first, second = (scores[scores.snapshot == milestone].score.mean() for milestone in (3_000, 6_000))
+    assert set(shown) == {None, first, second}
+    assert scores.snapshot.unique().tolist() == [0, 3_000, 6_000, 9_000]

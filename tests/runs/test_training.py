@@ -27,8 +27,8 @@ from usfa.runs.training import build_agent
 from usfa.tasks import task_set
 
 TRAIN = (
-    *("train", "trip-usfa", "--seeds", "0", "1", "--learner.budget", "300"),
-    *("--evaluation.snapshots", "6", "--checkpoint-every", "50"),
+    *("train", "trip-usfa", "--seeds", "0", "1", "--learner.budget", "120"),
+    *("--evaluation.snapshots", "3", "--checkpoint-every", "20"),
 )
 RESULTS = ("scores.csv", "agent/weights.safetensors", "agent/config.json", "agent/README.md")
 

@@ -150,7 +150,7 @@ def test_requests_are_checked(tmp_path, settings, sentence):
             "Unknown rule 'gpy': did you mean 'gpi'?",
         ),
         (["watch", "room", "--task", "1000", "--agent", "room", "--rule", "single"], "only for evaluations"),
-        (["watch"], "An environment is missing"),
+        (["watch"], "Missing: ENVIRONMENT, --task; see usfa watch --help"),
     ],
 )
 def test_bad_input_is_one_sentence(tmp_path, monkeypatch, capsys, words, sentence):

@@ -11,7 +11,7 @@ from torch import Tensor
 from usfa.decisions import CandidateSet, Decision, Rule, RuleState, Situation, decided
 from usfa.environments import ObservationSpec
 from usfa.errors import InputError
-from usfa.losses import LossSettings
+from usfa.losses import LossSettings, least_promising
 from usfa.networks import Network, NetworkConfig, Parameters, Runs, Sizes, make_network
 from usfa.trajectory import CoreState, Present, Trajectory
 
@@ -171,12 +171,23 @@ class Agent(ABC):
 
 
 def values_and_targets(
-    network: Network, trajectory: Trajectory, z: Tensor, target: Network | None
-) -> tuple[Tensor, Tensor]:
-    """Values [T+1, B, N, A, D] with gradient, and the values to bootstrap from, without gradient."""
-    values, _ = network(trajectory.inputs, trajectory.core_state, z)
+    network: Network, trajectory: Trajectory, z: Tensor, target: Network | None, along: Tensor | None = None
+) -> tuple[tuple[Tensor, ...], Tensor]:
+    """Values of every member of the network, with gradient, and the values to bootstrap from, without gradient.
+
+    Args:
+        network: the network to train, perhaps an ensemble.
+        trajectory: T steps of B environments.
+        z: [B, N, D].
+        target: a target network; None bootstraps from `network`.
+        along: [B, N, outputs], by which members of an ensemble are compared; by default z.
+
+    Returns: [T+1, B, N, A, outputs] each.
+    """
+    values = network.each(trajectory.inputs, trajectory.core_state, z)
     if target is None:
-        return values, values.detach()
-    with torch.no_grad():
-        targets, _ = target(trajectory.inputs, trajectory.core_state, z)
-    return values, targets
+        targets = tuple(x.detach() for x in values)
+    else:
+        with torch.no_grad():
+            targets = target.each(trajectory.inputs, trajectory.core_state, z)
+    return values, least_promising(targets, z if along is None else along)

@@ -17,9 +17,11 @@ from usfa.agents.tables import SfGpiTables
 from usfa.agents.usfa import UsfaAgent
 from usfa.agents.uvfa import UvfaAgent
 from usfa.decisions import Accuracy
+from usfa.environments import LEARNED, known_phi
 from usfa.errors import InputError
 from usfa.files import read_bytes, read_json, sha256, write_atomically, write_json
 from usfa.networks import NetworkConfig, Parameters
+from usfa.phi import PHI_FILES, LearnedPhi, load_phi
 from usfa.records import from_json, to_json
 from usfa.registry import Registry, import_modules
 from usfa.tasks import format_task, parse_tasks
@@ -30,6 +32,8 @@ __all__ = [
     "AGENT_FILES",
     "AgentFile",
     "check_weights",
+    "keep_phi",
+    "load_kept_phi",
     "part_texts",
     "read_agent",
     "save_accuracy",
@@ -43,8 +47,8 @@ AGENTS: Registry[Agent] = Registry("agent", Agent, {"usfa": UsfaAgent, "uvfa": U
 
 FORMAT = 2
 CONFIG, WEIGHTS, CARD = "config.json", "weights.safetensors", "README.md"
-AGENT_FILES = (CONFIG, WEIGHTS, CARD)
-"""Names of the files in an agent directory."""
+AGENT_FILES = (CONFIG, WEIGHTS, CARD, *PHI_FILES)
+"""Names of the files in an agent directory; those of φ only if it was learned."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,7 @@ class AgentFile:
     scores: Mapping[str, float] = field(default_factory=dict)
     """Mean scores after training, for the model card."""
     phi: str = "reward"
-    """Source of φ, see :class:`usfa.environments.VectorReward`."""
+    """Source of φ, see :class:`usfa.environments.VectorReward`; a learned φ is saved beside the agent."""
     accuracy: tuple[Accuracy, ...] = ()
     """Errors of ψ of each seed; empty for UVFAs, exact tables, and agents of early versions."""
 
@@ -103,7 +107,24 @@ def save_agent(directory: Path, file: AgentFile, parameters: Parameters) -> None
     weights = safetensors.torch.save({name: tensor.detach().contiguous() for name, tensor in parameters.items()})
     write_atomically(directory / WEIGHTS, weights)
     write_atomically(directory / CARD, _model_card(file).encode())
+    keep_phi(directory, file.phi)
     _write_agent_file(directory, file, sha256(weights))
+
+
+def keep_phi(directory: Path, phi: str) -> None:
+    """Write the files of φ into a directory, if it was learned."""
+    if phi.startswith(LEARNED):
+        learned = known_phi(phi)
+        assert isinstance(learned, LearnedPhi)
+        learned.save(directory)
+
+
+def load_kept_phi(directory: Path, phi: object, trust: bool = False) -> None:
+    """Load the φ that :func:`keep_phi` wrote, so that its text is known; raise InputError if it is another one."""
+    if isinstance(phi, str) and phi.startswith(LEARNED):
+        found = load_phi(directory, trust)
+        if found.text != phi:
+            raise InputError(f"The φ in {directory} is {found.text!r}; expected {phi!r}, as in config.json.")
 
 
 def save_accuracy(directory: Path, accuracy: tuple[Accuracy, ...], trust: bool = False) -> None:
@@ -158,6 +179,7 @@ def read_agent(directory: Path, trust: bool = False) -> tuple[AgentFile, Paramet
         trust: whether to import modules that the file names, for classes of users.
     """
     file, weights_sha256, found = _read_agent_file(directory / CONFIG, trust)
+    load_kept_phi(directory, file.phi, trust)
     weights = _read_weights(directory / WEIGHTS, weights_sha256)
     if found == 1:
         weights = {_current_name(name): tensor for name, tensor in weights.items()}

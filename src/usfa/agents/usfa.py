@@ -7,7 +7,7 @@ from torch import Tensor
 from usfa.agents.agent import Agent, values_and_targets
 from usfa.decisions import CandidateSet, Situation
 from usfa.functional import policy_actions
-from usfa.losses import LossSettings, squared_along, squared_td, td_errors, with_action_gap
+from usfa.losses import LossSettings, mean_of, squared_along, squared_td, td_errors, with_action_gap
 from usfa.networks import Network
 from usfa.trajectory import CoreState, Present, Trajectory
 
@@ -38,9 +38,13 @@ class UsfaAgent(Agent):
 
         The paper prints ψ(s,b,z) in line 10; the comment next to it, a' ≡ π_z(s'), is correct.
         """
-        psi, targets = values_and_targets(network, trajectory, z, target)
+        members, targets = values_and_targets(network, trajectory, z, target)
         greedy = policy_actions(targets, z, trajectory.legal)
         phi = trajectory.phi[:, :, None]
         cumulant = with_action_gap(phi, targets, greedy, trajectory.action, settings.action_gap)
-        errors = td_errors(psi, targets, greedy, cumulant, trajectory, settings.lambda_)
-        return squared_td(errors) + (settings.along_z * squared_along(errors, z) if settings.along_z else 0.0)
+        losses = []
+        for psi in members:
+            errors = td_errors(psi, targets, greedy, cumulant, trajectory, settings.lambda_)
+            along = settings.along_z * squared_along(errors, z) if settings.along_z else 0.0
+            losses.append(squared_td(errors) + along)
+        return mean_of(losses)

@@ -8,7 +8,7 @@ from torch import Tensor
 from usfa.agents.agent import Agent, values_and_targets
 from usfa.decisions import CandidateSet, Situation
 from usfa.functional import greedy_actions
-from usfa.losses import LossSettings, squared_td, td_errors, with_action_gap
+from usfa.losses import LossSettings, mean_of, squared_td, td_errors, with_action_gap
 from usfa.networks import Network
 from usfa.trajectory import CoreState, Present, Trajectory
 
@@ -56,8 +56,10 @@ class UvfaAgent(Agent):
         target: Network | None = None,
     ) -> Tensor:
         """[φ·z + γ max_b Q(s',b,z) - Q(s,a,z)]²: ordinary Q(λ) for every task z."""
-        q, targets = values_and_targets(network, trajectory, z, target)
+        members, targets = values_and_targets(network, trajectory, z, target, along=torch.ones_like(z[..., :1]))
         greedy = greedy_actions(targets.squeeze(-1), trajectory.legal[:, :, None])
         reward = torch.einsum("tbd,bnd->tbn", trajectory.phi, z)
         cumulant = with_action_gap(reward[..., None], targets, greedy, trajectory.action, settings.action_gap)
-        return squared_td(td_errors(q, targets, greedy, cumulant, trajectory, settings.lambda_))
+        return mean_of(
+            [squared_td(td_errors(q, targets, greedy, cumulant, trajectory, settings.lambda_)) for q in members]
+        )

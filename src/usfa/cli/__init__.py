@@ -1,4 +1,8 @@
-"""The command line. The module of a command is imported when it is called, so that help does not wait for torch."""
+"""The command line.
+
+The module of a command is imported when its options have been parsed, so that help and wrong options do not wait for
+torch. Only the options of `train PRESET` and `reproduce WHAT` need it, because they are settings of training.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +19,14 @@ from usfa.version import __version__
 __all__ = ["main"]
 
 COMMANDS = (
-    *("train", "evaluate", "diagnose", "front", "plot", "reproduce", "watch", "play", "export"),
+    *("train", "learn-features", "evaluate", "diagnose", "front", "plot", "reproduce", "watch", "play", "export"),
     *("check-env", "plan-cluster", "list"),
 )
 
 USAGE = """usfa: one agent for every task r = φ·w, by universal successor features.
 
   usfa train PRESET         train an agent, all seeds at once
+  usfa learn-features ENV   learn φ from scalar rewards, for environments without φ
   usfa evaluate RUN         score a trained agent on any task, without learning
   usfa diagnose RUN         explain its score on a task: values, returns, idle steps
   usfa front RUN            score it over many preferences: front, utility, hypervolume, figures
@@ -37,6 +42,7 @@ USAGE = """usfa: one agent for every task r = φ·w, by universal successor feat
 Examples:
   usfa reproduce trip
   usfa train trip-usfa --seeds 0 1 2 --learner.epsilon 0.3
+  usfa learn-features own_environment:Own --rewards own_environment:speed,own_environment:comfort
   usfa evaluate trip --task 0.7,0.7 1,-0.5 --candidates task train sample:5
   usfa front trip --preferences simplex:100 --reference 0,0
   usfa watch room --agent room --task 1,1,-1,0
@@ -74,7 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"usfa: there is not enough memory ({error}); expected smaller settings.", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        kept = "; continue an unfinished run with --resume" if words[:1] in (["train"], ["reproduce"]) else ""
+        resumable = words[:1] in (["train"], ["learn-features"], ["reproduce"])
+        kept = "; continue an unfinished run with --resume" if resumable else ""
         print(f"\nusfa: interrupted{kept}.", file=sys.stderr)
         return 130
 
@@ -89,6 +96,9 @@ def _let_threads_sleep() -> None:
 
 
 def _dispatch(words: list[str]) -> int:
+    from usfa.cli.options import HELP, OPTIONS
+    from usfa.cli.parsing import is_help, parse
+
     if not words or words[0] in {"-h", "--help", "help"}:
         print(USAGE, end="")
         return 0
@@ -97,6 +107,11 @@ def _dispatch(words: list[str]) -> int:
         return 0
     if words[0] not in COMMANDS:
         raise unknown_name("command", words[0], COMMANDS)
-    module = "list_" if words[0] == "list" else words[0].replace("-", "_")  # a module `list` would shadow the builtin
-    code: int | None = importlib.import_module(f"{__name__}.{module}").run(words[1:])
+    name, *rest = words
+    if name in HELP and is_help(rest):
+        print(HELP[name])
+        return 0
+    command = parse(OPTIONS[name], name, rest) if name in OPTIONS else rest  # before the module, which imports torch
+    module = "list_" if name == "list" else name.replace("-", "_")  # a module `list` would shadow the builtin
+    code: int | None = importlib.import_module(f"{__name__}.{module}").run(command)
     return code or 0

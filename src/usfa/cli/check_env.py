@@ -4,57 +4,21 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Annotated
 
-import tyro
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from usfa.cli.terminal import parse, print_next, progress_console
+from usfa.cli.options import CheckEnv
+from usfa.cli.terminal import print_next, progress_console
 from usfa.environments import Finding, check_environment
-from usfa.errors import InputError
 
-__all__ = ["CheckEnv", "run"]
+__all__ = ["run"]
 
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
 
 
-@dataclass(frozen=True)
-class CheckEnv:
-    """Take random actions in an environment and report each error, with a way to fix it.
-
-    The exit code is 0 if an agent can learn in the environment, and 1 if there are errors.
-
-    Examples:
-      usfa check-env minecart-v0
-      usfa check-env own_environment:Garden
-      usfa check-env fruit-tree-v0 --arguments depth 5
-      usfa check-env CartPole-v1 --phi own_features:phi
-    """
-
-    environment: tyro.conf.Positional[str]
-    """A name from `usfa list`, an id of Gymnasium or MO-Gymnasium, or your own: module:Class, or module:function."""
-    arguments: Annotated[Mapping[str, bool | int | float | str], tyro.conf.arg(aliases=["--environment-arguments"])] = (
-        field(default_factory=dict)
-    )
-    """Arguments of the environment."""
-    phi: str = "reward"
-    """Source of φ: reward (a vector), info (info["vector_reward"]), or module:function."""
-    steps: int = 1000
-    """Number of random steps."""
-    seed: int = 0
-    """Random seed of the environment and of the actions."""
-
-    def __post_init__(self) -> None:
-        if "phi" in self.arguments:
-            raise InputError("--arguments has an entry phi; expected it as --phi.")
-
-
-def run(words: list[str]) -> int:
-    command = parse(CheckEnv, "check-env", words)
+def run(command: CheckEnv) -> int:
     findings = check_environment(
         command.environment,
         command.phi,

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-import re
-from dataclasses import dataclass
-from pathlib import Path
 
 import pandas as pd
-from rich.console import Console
 
 from usfa.agents import TrainedAgent
-from usfa.cli.terminal import AgentOptions, parse, print_lines, print_next, progress_console, table_of
+from usfa.cli.options import Diagnose
+from usfa.cli.tables import print_table
+from usfa.cli.terminal import print_lines, print_next, progress_console
 from usfa.environments import feature_names
-from usfa.errors import InputError
 from usfa.evaluation import Diagnosis, diagnose, environments_of, write_table
 from usfa.figures import save
 from usfa.figures.diagnosis import diagnosis_figure
@@ -21,52 +18,12 @@ from usfa.files import require_free
 from usfa.registry import import_modules
 from usfa.runs import load, measure_and_save
 
-__all__ = ["Diagnose", "run"]
+__all__ = ["run"]
 
 _STUCK = 60  # idle steps in a row that are reported
 
 
-@dataclass(frozen=True, kw_only=True)
-class Diagnose(AgentOptions):
-    """Explain the score of an agent on a task: ψ·w and return of each policy, which of them rules trust, idle steps.
-
-    Examples:
-      usfa diagnose room --task -1100
-      usfa diagnose room --task -1100 --candidates train+task --rule gpi cautious follow
-      usfa diagnose runs/mine --task 1,-0.5 --episodes 30 --out runs/why
-      usfa diagnose runs/mine --measure          (measure the error of ψ, if it was not measured after training)
-    """
-
-    task: str | None = None
-    """The task w: "1,-1,0,0" or the paper's shorthand "1-100"."""
-    candidates: str | None = None
-    """Candidate set C: task, train, train+task, sample:N, or vectors; by default that of the agent."""
-    rule: tuple[str, ...] = ()
-    """Decision rules to compare: cautious, cautious:2, gpi, follow; by default the agent's rule and gpi."""
-    episodes: int = 10
-    """Episodes for each rule, and for each policy alone."""
-    epsilon: float = 0.001
-    """Probability of a random action."""
-    out: Path | None = None
-    """Directory for the tables and the figure; by default runs/diagnose-RUN-TASK."""
-    overwrite: bool = False
-    """Replace earlier results; with --measure, an earlier measurement."""
-    measure: bool = False
-    """Measure the error of ψ and save it with the agent, before any diagnosis."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.task is None and not self.measure:
-            raise InputError("--task is missing; expected a task, such as 1,0, or --measure.")
-
-    @property
-    def path(self) -> Path:
-        name = re.sub(r"[:/;]", "-", f"diagnose-{Path(self.run).resolve().name}-{self.task}")
-        return self.out if self.out is not None else Path("runs") / name
-
-
-def run(words: list[str]) -> None:
-    command = parse(Diagnose, "diagnose", words)
+def run(command: Diagnose) -> None:
     if command.measure:
         _measure(command)
     if command.task is not None:
@@ -76,7 +33,7 @@ def run(words: list[str]) -> None:
 def _measure(command: Diagnose) -> None:
     agents = measure_and_save(command.run, command.overwrite, command.trust, progress_console())
     for agent in agents:
-        Console().print(table_of(_accuracy(agent), f"{agent!r}: error of ψ"))
+        print_table(_accuracy(agent), f"{agent!r}: error of ψ")
 
 
 def _accuracy(agent: TrainedAgent) -> pd.DataFrame:
@@ -125,13 +82,12 @@ def _feature_names(agent: TrainedAgent, trust: bool) -> tuple[str, ...]:
 
 
 def _print(agent: TrainedAgent, found: Diagnosis, title: str, episodes: int) -> None:
-    console = Console()
     actors = found.actors.assign(**{name: found.actors[name].map("{:.3g}".format) for name in ("score", "std")})
     shares = {name: actors[name].map("{:.1%}".format) for name in ("improved", "undone", "idle")}
-    console.print(table_of(actors.assign(**shares), title))
+    print_table(actors.assign(**shares), title)
     rules, alone = (found.actors[found.actors.actor == kind] for kind in ("rule", "policy"))
     for rule in rules.name:
-        console.print(table_of(_candidates(found, rule), f"Policies in C by {rule}: discounted value, share of steps"))
+        print_table(_candidates(found, rule), f"Policies in C by {rule}: discounted value, share of steps")
     best = alone.loc[alone.score.idxmax()]
     for rule in rules.itertuples():
         verdict = _verdict(rule.score - best.score, _standard_error((rule.std, best["std"]), episodes))

@@ -3,57 +3,29 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
 
 from usfa.agents import TrainedAgent
-from usfa.cli.terminal import AgentOptions, parse, print_lines, progress_console, table_of
+from usfa.cli.options import Evaluate
+from usfa.cli.tables import print_table
+from usfa.cli.terminal import print_lines, progress_console
 from usfa.decisions import PAPER_RULE, SINGLE
 from usfa.environments.room.yardstick import as_a_whole, is_standard_room, measured, read_yardstick
 from usfa.errors import InputError
 from usfa.evaluation import evaluate
 from usfa.registry import import_modules
 from usfa.runs import load
+from usfa.tasks import format_task, parse_task
 
-__all__ = ["Evaluate", "run"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Evaluate(AgentOptions):
-    """Score a trained agent on any tasks, without learning.
-
-    Examples:
-      usfa evaluate trip --task 0.7,0.7
-      usfa evaluate room --task room-hard --candidates train task
-      usfa evaluate room --task room-hard --rule cautious gpi single
-      usfa evaluate runs/trip-usfa --task 1,-0.5 11 --candidates task train train+task sample:5 "1,0;0.5,0.5"
-      usfa evaluate runs/trip-usfa --task trip-directions --seed 3
-    """
-
-    task: tuple[str, ...]
-    """Tasks w': "1,-1,0,0", the paper's shorthand "1-100", or the name of a set such as trip-directions."""
-    candidates: tuple[str, ...] = ()
-    """Candidate sets C: task, train, train+task, sample:N, or vectors "1,0;0,1".
-    By default train+task; train if only policies near M were learned, task for a UVFA."""
-    rule: tuple[str, ...] = ()
-    """Decision rules: cautious, cautious:0.5, gpi (Eq. 3), follow; single is the best policy of C in hindsight.
-    By default the agent's rule, and also single if C has several policies."""
-    episodes: int = 20
-    """Episodes per task, candidate set and rule, if the score is not exact."""
-    epsilon: float = 0.001
-    """Probability of a random action in these episodes."""
-    csv: bool = False
-    """Print CSV instead of a table."""
+__all__ = ["run"]
 
 
-def run(words: list[str]) -> None:
-    command = parse(Evaluate, "evaluate", words)
+def run(command: Evaluate) -> None:
     if not command.task:
         raise InputError("--task is empty; expected at least one task, such as 1,0.")
-    import_modules(command.rule)
+    import_modules((*command.rule, *command.rewards))
     agent = load(command.run, command.seed, command.trust)
     tables = [_scores(command, agent, task) for task in command.task]
     if is_standard_room(agent.file.environment, agent.file.environment_arguments):
@@ -61,6 +33,8 @@ def run(words: list[str]) -> None:
         tables = [measured(table, yardstick) for table in tables]
         if not command.csv:
             tables = [_with_whole(table, name) for table, name in zip(tables, command.task, strict=True)]
+    if not command.csv:  # CSV names tasks as scores.csv does
+        tables = [_as_typed(table, task) for table, task in zip(tables, command.task, strict=True)]
     table = pd.concat(tables, ignore_index=True)
     if command.csv:
         print(table.to_csv(index=False), end="")
@@ -68,7 +42,7 @@ def run(words: list[str]) -> None:
     known = bool(table.optimal.notna().any())
     table = table.drop(columns=["std"] if known else ["optimal", "gap"])
     how = "exact returns" if known else f"undiscounted returns of {command.episodes} episodes, ε = {command.epsilon:g}"
-    Console().print(table_of(_rounded(table) if "normalised" in table else table, f"{agent!r}: {how}"))
+    print_table(_rounded(table) if "normalised" in table else table, f"{agent!r}: {how}")
     rules = set(table.rule)
     if SINGLE in rules:
         print_lines("single: the best policy of C for each task in hindsight, followed alone.")
@@ -98,6 +72,7 @@ def _scores(command: Evaluate, agent: TrainedAgent, task: str) -> pd.DataFrame:
             seed=command.rng,
             trust=command.trust,
             console=progress_console(),
+            rewards=command.rewards or None,
         )
         for candidates in command.candidates or (agent.default_candidates,)
     ]
@@ -107,6 +82,12 @@ def _scores(command: Evaluate, agent: TrainedAgent, task: str) -> pd.DataFrame:
 def _default_rules(agent: TrainedAgent, candidates: str) -> tuple[str, ...]:
     size = len(agent.candidates(agent.training_tasks[0], candidates, np.random.default_rng(0)).z)
     return (agent.default_rule, SINGLE) if size > 1 else (agent.default_rule,)
+
+
+def _as_typed(table: pd.DataFrame, text: str) -> pd.DataFrame:
+    """Name tasks as they were typed; those of a set keep their names."""
+    typed = {} if text[:1].isalpha() else {format_task(parse_task(part)): part for part in text.split(";")}
+    return table.assign(task=table.task.replace(typed))
 
 
 def _with_whole(table: pd.DataFrame, name: str) -> pd.DataFrame:

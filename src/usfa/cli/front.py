@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from rich.console import Console
 
 from usfa.agents import TrainedAgent
-from usfa.cli.terminal import AgentOptions, parse, print_lines, progress_console, table_of
+from usfa.cli.options import Front
+from usfa.cli.tables import print_table
+from usfa.cli.terminal import print_lines, progress_console
 from usfa.environments import feature_names
 from usfa.errors import InputError
 from usfa.evaluation import (
@@ -31,53 +31,10 @@ from usfa.registry import import_modules
 from usfa.runs import load
 from usfa.tasks import parse_tasks
 
-__all__ = ["Front", "run"]
+__all__ = ["run"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Front(AgentOptions):
-    """Score a trained agent over many preferences: expected utility, hypervolume and other indicators, with figures.
-
-    Every number is printed with its γ, reference point, preferences and number of episodes.
-
-    Examples:
-      usfa front trip
-      usfa front trip --candidates task --preferences simplex:500 --reference 0,0 --names coffee food
-      usfa front runs/deep-sea --gamma 0.99 --reference 0,-50 --episodes 1 --trust
-      usfa front runs/mine --preferences lattice:12 --known "1.5,0,-1;0,1.5,-1" --out runs/mine-front
-    """
-
-    preferences: str = "simplex:100"
-    """Preferences w: simplex:N, lattice:H (multiples of 1/H), corners, the name of a set, or vectors "1,0;0.5,0.5"."""
-    candidates: str | None = None
-    """Candidate set C: task, train, train+task, sample:N, or vectors. By default train+task; train if
-    only policies near M were learned, task for a UVFA."""
-    rule: str | None = None
-    """Decision rule: cautious (the default), gpi (Eq. 3), follow."""
-    gamma: float | None = None
-    """Discount factor of the values; by default that of training."""
-    reference: str | None = None
-    """Reference point of the hypervolume, such as 0,-50; without it no hypervolume is computed."""
-    known: str = "env"
-    """Known front: env (from the environment), none, values "0.7,-1;8.2,-3", or a CSV file of values."""
-    episodes: int = 5
-    """Episodes per preference; 1 is enough if nothing is random."""
-    epsilon: float = 0.0
-    """Probability of a random action."""
-    names: tuple[str, ...] = ()
-    """Names of the objectives, for the figures; by default the environment's."""
-    out: Path | None = None
-    """Directory for front.csv, indicators.csv, known.csv and figures/; by default runs/front-RUN."""
-    overwrite: bool = False
-    """Replace earlier results."""
-
-    @property
-    def path(self) -> Path:
-        return self.out if self.out is not None else Path("runs") / f"front-{Path(self.run).resolve().name}"
-
-
-def run(words: list[str]) -> None:
-    command = parse(Front, "front", words)
+def run(command: Front) -> None:
     import_modules([command.rule])
     agent = load(command.run, command.seed, command.trust)
     _check(command, agent.file.spec.features)
@@ -96,8 +53,9 @@ def run(words: list[str]) -> None:
         console=progress_console(),
     )
     indicators = front_indicators(front, known, command.reference)
-    _write(command, front, known, indicators, command.names or _names(command, agent))
-    _print(command, agent, front, known, indicators)
+    names = command.names or _names(command, agent)
+    _write(command, front, known, indicators, names)
+    _print(command, agent, front, known, indicators, names)
 
 
 def _check(command: Front, features: int) -> None:
@@ -167,9 +125,11 @@ def _print(
     front: pd.DataFrame,
     known: NDArray[np.float64] | None,
     indicators: pd.DataFrame,
+    names: tuple[str, ...],
 ) -> None:
-    Console().print(table_of(_shown(indicators), repr(agent)))
+    print_table(_shown(indicators), repr(agent))
     print_lines(
+        f"Objectives 1 to {len(names)}: {', '.join(names)}.",
         "agent: each preference uses its own policy; set: each uses the best policy of all preferences.",
         "No known front, and so no utility loss: give one with --known." if known is None else "",
         _beyond(front),

@@ -8,10 +8,11 @@ from typing import Annotated
 
 import pandas as pd
 import tyro
-from rich.console import Console
-from rich.table import Table
 
-from usfa.cli.terminal import Output, parse, print_lines, print_next, progress_console, table_of
+from usfa.cli.options import HELP, Output
+from usfa.cli.parsing import parse
+from usfa.cli.tables import print_table
+from usfa.cli.terminal import print_lines, print_next, progress_console
 from usfa.errors import unknown_name
 from usfa.paper import room_report, trip_report
 from usfa.paper.one_state import OneStateExperiment, reproduce_one_state
@@ -33,16 +34,14 @@ class ReproduceTrip:
     experiment: Annotated[TripExperiment, tyro.conf.arg(name="")] = field(default_factory=TripExperiment)
     output: Annotated[Output, tyro.conf.arg(name="")] = field(default_factory=Output)
 
-    def run(self, path: Path) -> tuple[Table | None, str]:
-        """Reproduce the experiment; return a table to print and the next command."""
+    def run(self, path: Path) -> str:
+        """Reproduce the experiment, print a table, and return the next command."""
         reproduce_trip(self.experiment, path, self.output.existing, progress_console())
         final = trip_report.final_table(pd.read_csv(path / "summary.csv"), "trip-directions")
-        table = table_of(
-            final[["method", "rule", "mean gap", "95 % interval", "runs"]],
-            "Trip MDP: mean optimality gap over the 51 directions",
-        )
+        shown = final[["method", "rule", "mean gap", "95 % interval", "runs"]]
+        print_table(shown, "Trip MDP: mean optimality gap over the 51 directions")
         agent = path / "runs" / "usfa"
-        return table, f"evaluate {agent} --task 0.7,0.7 --candidates task train+task --rule cautious gpi"
+        return f"evaluate {agent} --task 0.7,0.7 --candidates task train+task --rule cautious gpi"
 
 
 @dataclass(frozen=True)
@@ -56,10 +55,10 @@ class ReproduceOneState:
     experiment: Annotated[OneStateExperiment, tyro.conf.arg(name="")] = field(default_factory=OneStateExperiment)
     output: Annotated[Output, tyro.conf.arg(name="")] = field(default_factory=Output)
 
-    def run(self, path: Path) -> tuple[Table | None, str]:
-        """Reproduce the experiment; return a table to print and the next command."""
+    def run(self, path: Path) -> str:
+        """Reproduce the experiment and return the next command."""
         reproduce_one_state(self.experiment, path, self.output.existing, progress_console())
-        return None, f"evaluate {path / 'runs' / 'usfa'} --task -0.2 --candidates task train"
+        return f"evaluate {path / 'runs' / 'usfa'} --task -0.2 --candidates task train"
 
 
 @dataclass(frozen=True)
@@ -83,34 +82,30 @@ class ReproduceRoom:
     agents: Path | None = None
     """Score the trained agents in this directory instead of training; tables, claims and figures follow from them."""
 
-    def run(self, path: Path) -> tuple[Table | None, str]:
-        """Reproduce the experiment; return a table to print and the next command."""
+    def run(self, path: Path) -> str:
+        """Reproduce the experiment, print a table, and return the next command."""
         if self.agents is not None:
             report_agents(self.agents, path, self.output.existing, progress_console(), self.at_once)
             first = next(self.agents.glob("*/config.json")).parent
         else:
             reproduce_room(self.experiment, path, self.output.existing, progress_console(), self.at_once)
             first = self.experiment.jobs(path)[0].path
-        final = room_report.final_table(pd.read_csv(path / "summary.csv"))
-        return table_of(final, room_report.ROOM_TITLE), f"watch room --agent {first} --task 1,1,-1,0"
+        print_table(room_report.final_table(pd.read_csv(path / "summary.csv")), room_report.ROOM_TITLE)
+        return f"watch room --agent {first} --task 1,1,-1,0"
 
 
 EXPERIMENTS = {"trip": ReproduceTrip, "one-state": ReproduceOneState, "room": ReproduceRoom}
-ABOUT = """usfa reproduce trip|one-state|room: an experiment of the paper, end to end, into a run directory.
-`usfa reproduce trip --help` shows every setting."""
 
 
 def run(words: list[str]) -> None:
-    if not words or words[0] in {"-h", "--help"}:
-        print(ABOUT)
+    if not words:
+        print(HELP["reproduce"])
         return
     name, *rest = words
     if name not in EXPERIMENTS:
         raise unknown_name("experiment", name, EXPERIMENTS)
     command = parse(EXPERIMENTS[name], f"reproduce {name}", rest)
     path = command.output.path(name)
-    table, following = command.run(path)
-    if table is not None:
-        Console().print(table)
+    following = command.run(path)
     print_lines(f"Report: {path / 'report.md'}   figures: {path / 'figures'}")
     print_next(following)

@@ -10,22 +10,14 @@ from typing import Annotated
 
 import pandas as pd
 import tyro
-from rich.console import Console
-from rich.table import Table
 
 from usfa.agents import part_texts
-from usfa.cli.terminal import (
-    Output,
-    parse,
-    parse_some,
-    print_lines,
-    print_next,
-    progress_console,
-    show_help,
-    table_of,
-)
+from usfa.cli.options import HELP, Output
+from usfa.cli.parsing import parse, parse_some
+from usfa.cli.tables import print_table
+from usfa.cli.terminal import print_lines, print_next, progress_console
 from usfa.cluster import ClusterConfig, read_account
-from usfa.environments import ENVIRONMENTS, check_trusted, similar_environments
+from usfa.environments import ENVIRONMENTS, LEARNED, check_trusted, similar_environments
 from usfa.environments.room.yardstick import is_standard_room, read_yardstick
 from usfa.errors import InputError, unknown_name
 from usfa.evaluation import summarise
@@ -40,42 +32,35 @@ from usfa.runs import (
     TensorBoard,
     TrainConfig,
     WeightsAndBiases,
+    load_features,
     preset,
     settings_for,
     train,
 )
+from usfa.runs.budget import check_budget
 from usfa.runs.curves import curves_of
 from usfa.runs.directory import RunDirectory
 from usfa.runs.loading import read_training
 from usfa.runs.presets import agent_name
-from usfa.tasks import format_task, parse_task
+from usfa.runs.settings import fitting_numbers
+from usfa.tasks import format_task, parse_task, parse_tasks
 
 __all__ = ["Train", "run"]
 
 
 @dataclass(frozen=True)
 class Train:
-    """Train an agent with several seeds at once, freeze snapshots, score them.
-
-    The first word is a preset (see `usfa list`), an environment, which gets default settings for its observations, or
-    the config.json of an earlier run; every setting can be changed.
-
-    Examples:
-      usfa train trip-usfa
-      usfa train minecart-v0 --learner.gamma 0.98
-      usfa train --env own_environment:Garden --learner.policies ball:1 --learner.tasks ball:1
-      usfa train trip-usfa --seeds 0 1 2 --learner.epsilon 0.3 --out runs/greedier
-      usfa train room-laptop --frames 500000
-      usfa train trip-usfa --resume
-      usfa train room-laptop --cluster local --actors 2
-      usfa train runs/trip-usfa/config.json --out runs/again   (--trust, if it names a module to import)
-    """
+    """Settings of a training, where it is written, and where it runs."""
 
     config: Annotated[TrainConfig, tyro.conf.arg(name="")]
     output: Annotated[Output, tyro.conf.arg(name="")] = field(default_factory=Output)
     cluster: Annotated[ClusterConfig, tyro.conf.arg(name="")] = field(default_factory=ClusterConfig)
     frames: int | None = None
-    """Shorthand for a budget in frames, with the same number of frames between snapshots."""
+    """Budget in environment steps. An environment without a preset gets more updates per step if they are few; a preset
+    has as many frames between snapshots as without it."""
+    minutes: float | None = None
+    """Budget in time, alone or beside --frames. In an environment without a preset it includes measuring before and
+    scoring after training; a preset ends training after this time, or with its own budget."""
     tensorboard: bool = False
     """Log for TensorBoard into the run directory (extra tensorboard)."""
     wandb: str | None = None
@@ -89,10 +74,13 @@ class Train:
 
     @property
     def resolved(self) -> TrainConfig:
-        """The configuration, with --frames applied."""
-        if self.frames is None:
-            return self.config
+        """The configuration, with --frames and --minutes applied, unless it was chosen for them."""
+        check_budget(self.frames, self.minutes)
         learner, evaluation = self.config.learner, self.config.evaluation
+        if self.minutes is not None and not learner.counts_time:
+            learner = replace(learner, time_limit=60 * self.minutes)
+        if self.frames is None:
+            return replace(self.config, learner=learner)
         snapshots = evaluation.snapshots
         if learner.budget_unit == "frames":
             snapshots = max(1, round(snapshots * self.frames / learner.budget))
@@ -109,17 +97,35 @@ class _EnvironmentOptions:
 
     environment_arguments: Mapping[str, bool | int | float | str] = field(default_factory=dict)
     phi: str = "reward"
+    frames: int | None = None
+    minutes: float | None = None
+
+
+@dataclass(frozen=True)
+class _LearnerNumbers:
+    environments: int | None = None
+    updates_per_round: int | None = None
+    replay_ratio: int | None = None
+    tasks: str | None = None
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    """The options that must divide one another."""
+
+    training_tasks: str | None = None
+    learner: _LearnerNumbers = field(default_factory=_LearnerNumbers)
 
 
 def run(words: list[str]) -> None:
     if words[:1] == ["--env"]:
         words = words[1:]
-    presets = ", ".join(PRESETS)
-    about = f"{Train.__doc__}\nPresets: {presets}. `usfa train PRESET --help` shows every setting."
-    if show_help(words, about, f"A preset is missing; expected one of {presets}, or an environment."):
-        return
+    if not words or words[0].startswith("-"):
+        print(HELP["train"])
+        raise InputError(f"A preset is missing; expected one of {', '.join(PRESETS)}, or an environment.")
     trust, (what, *rest) = "--trust" in words, [word for word in words if word != "--trust"]
     import_modules(word.partition("=")[2] if word.startswith("--") else word for word in rest)
+    rest = _with_loaded_phi(rest, trust)
     config, name = _configuration(what, rest, trust)
     command = _with_flags(name, rest, config)
     if command.output.resume:  # a resumed run keeps its settings; flags may only repeat them
@@ -128,6 +134,7 @@ def run(words: list[str]) -> None:
         named = (saved.environment, saved.phi) == (command.config.environment, command.config.phi)
         check_trusted(saved.environment, trust or named, saved.phi)
         command = _with_flags(name, rest, saved)
+    _tell_fitted(config, command.config, rest)
     path, existing = command.output.path(name), command.output.existing
     callbacks, console = command.callbacks, progress_console()
     finished = existing == "resume" and RunDirectory(path).scores.exists()
@@ -135,6 +142,14 @@ def run(words: list[str]) -> None:
     if finished:
         print_lines(f"The run in {path} was finished already; these are its scores.")
     _print_training(done)
+
+
+def _with_loaded_phi(words: list[str], trust: bool) -> list[str]:
+    """Load the φ of --phi DIRECTORY, and replace the directory by its text."""
+    before = next((index for index, word in enumerate(words[:-1]) if word == "--phi"), None)
+    if before is None or not Path(words[before + 1]).is_dir():
+        return words
+    return [*words[: before + 1], load_features(words[before + 1], trust).text, *words[before + 2 :]]
 
 
 def _check_same_run(what: str, named: TrainConfig, saved: TrainConfig, path: Path) -> None:
@@ -155,10 +170,11 @@ def _configuration(what: str, words: list[str], trust: bool) -> tuple[TrainConfi
         return config, Path(what).resolve().parent.name
     if what in ENVIRONMENTS or re.search(r":|-v\d+$", what):
         options = parse_some(_EnvironmentOptions, words)
-        config = settings_for(what, options.environment_arguments, options.phi, progress_console())
+        budget = () if "--resume" in words else (options.frames, options.minutes)
+        config = settings_for(what, options.environment_arguments, options.phi, progress_console(), *budget)
         return config, re.sub(r"[:/]", "-", what)
     if what not in PRESETS:
-        raise unknown_name("preset or environment", what, [*PRESETS, *similar_environments(what)])
+        raise unknown_name("preset or environment", what, [*PRESETS, *ENVIRONMENTS, *similar_environments(what)])
     return preset(what), what
 
 
@@ -167,20 +183,43 @@ def _with_flags(name: str, words: list[str], config: TrainConfig) -> Train:
 
     tyro does not get the latter: it would make a flag of each, and accept no others.
     """
-    command: Train = parse(Train, f"train {name}", words, Train(replace(config, environment_arguments={})))
+    plain = Train(replace(_fitting(config, words), environment_arguments={}))
+    command: Train = parse(Train, f"train {name}", words, plain, HELP["train"])
     arguments = {**config.environment_arguments, **command.config.environment_arguments}
     return replace(command, config=replace(command.config, environment_arguments=arguments))
+
+
+def _fitting(config: TrainConfig, words: list[str]) -> TrainConfig:
+    """Apply the flags for numbers that must divide one another, and choose those without a flag to fit."""
+    given = parse_some(_Numbers, words)
+    changes = {name: value for name, value in vars(given.learner).items() if value is not None}
+    tasks = given.training_tasks or config.training_tasks
+    fitted = fitting_numbers(config.learner, len(parse_tasks(tasks)), changes)
+    return replace(config, training_tasks=tasks, learner=replace(config.learner, **fitted))
+
+
+def _tell_fitted(before: TrainConfig, now: TrainConfig, words: list[str]) -> None:
+    """Tell which numbers were chosen to fit the others."""
+    for name in ("environments", "updates_per_round"):
+        old, new = (getattr(config.learner, name) for config in (before, now))
+        if old != new and not any(word.startswith(f"--learner.{name.replace('_', '-')}") for word in words):
+            progress_console().print(
+                f"learner.{name} is {new} instead of {old}, to fit the other numbers.", highlight=False, soft_wrap=True
+            )
 
 
 def _print_training(run: RunDirectory) -> None:
     config, scores = run.config(TrainConfig), run.read_scores()
     if is_standard_room(config.environment, config.environment_arguments) and has_rows_for(scores):
-        table = table_of(final_table(summary_of(scores, read_yardstick())), ROOM_TITLE)
+        print_table(final_table(summary_of(scores, read_yardstick())), ROOM_TITLE)
     else:
-        table = _table_of_means(scores)
-    Console().print(table)
+        _print_means(scores)
     if scores.snapshot.max() < config.milestones[-1]:
         print_lines(f"The last snapshot is missing; these are the scores of snapshot {scores.snapshot.max()}.")
+    last = scores[scores.snapshot == scores.snapshot.max()]
+    print_lines(
+        f"Trained for {round(last.frames.mean()):,} steps and {round(last.episodes.mean()):,} episodes per seed."
+    )
     curve = run.figures / "learning-curve.png"
     run.claim(f"{run.figures.name}/{curve.name}")
     save(learning_curves(curves_of(scores)), curve)
@@ -190,14 +229,16 @@ def _print_training(run: RunDirectory) -> None:
         print_lines(f"Of the actors: {read_account(run.trajectories)}.")
     task = format_task(parse_task(scores.task.iloc[-1]).round(2))
     own = [text for text in part_texts(to_json(config)) if isinstance(text, str) and is_own(text)]
-    trust = " --trust" if own or ":" in config.environment + config.phi else ""
+    functions = ":" in config.environment or (":" in config.phi and not config.phi.startswith(LEARNED))
+    trust = " --trust" if own or functions else ""
     print_next(f"evaluate {run.path} --task {task}{trust}")
 
 
-def _table_of_means(scores: pd.DataFrame) -> Table:
+def _print_means(scores: pd.DataFrame) -> None:
     final = scores[scores.snapshot == scores.snapshot.max()]
     final = final.assign(gap=final.optimal - final.score)
     known = bool(final.gap.notna().all())
     summary = summarise(final, ["candidates", "rule", "task_set"], "gap" if known else "score")
     shown = summary[["candidates", "rule", "task_set", "mean", "low", "high", "runs"]]
-    return table_of(shown, f"{'mean gap to the optimum' if known else 'mean undiscounted return'}, 95 % interval")
+    interval = ", 95 % interval" if shown.low.notna().any() else ""
+    print_table(shown, f"{'mean gap to the optimum' if known else 'mean undiscounted return'}{interval}")

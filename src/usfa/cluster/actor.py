@@ -15,7 +15,7 @@ from usfa.agents import Agent
 from usfa.cluster.ledger import ActorId
 from usfa.cluster.messages import Delivery, Greeting, Versions, Weights, pack, unpack_weights
 from usfa.environments import EnvironmentSource
-from usfa.learning import ActorSeeds, Draws, LearnerConfig, Precision, Rollout
+from usfa.learning import ActorSeeds, CurrentTasks, Draws, LearnerConfig, Precision, Rollout
 from usfa.learning.hardware import autocast
 from usfa.networks import Runs
 from usfa.registry import import_modules
@@ -56,6 +56,7 @@ class Actor:
         batch = job.environments.batch(worlds, job.config.gamma)
         length, repeat_exponent = job.config.trajectory_length, job.config.repeat_exponent
         self._rollout = Rollout(job.agent, self._network, batch, length, repeat_exponent=repeat_exponent)
+        self._tasks = CurrentTasks(self._draws, job.config, len(job.seeds), batch.features, self._device)
         self._produced = 0
 
     def greet(self) -> Greeting:
@@ -66,10 +67,11 @@ class Actor:
         """Collect the next trajectory of all environments. The next call reuses its arrays."""
         started = time.perf_counter()
         self._network.load(unpack_weights(weights))
-        w = self._draws.tasks(self._rngs)
+        w = self._tasks.next(self._rngs)
         z = self._draws.policies(w, self._rngs)
         with autocast(self._device, self._precision):
             collected = self._rollout.collect(w, z, self._config.epsilons, self._rngs)
+        self._tasks.ended(collected.episode_environment)
         self._produced += 1
         return Delivery(
             actor=self._id,

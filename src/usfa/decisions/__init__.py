@@ -1,7 +1,6 @@
 """Decision rules: from approximate successor features of the policies in C to an action for a task w."""
 
 from usfa.decisions.candidates import (
-    CANDIDATE_SETS,
     Accuracy,
     CandidateSet,
     assumed_accuracy,
@@ -11,8 +10,6 @@ from usfa.decisions.candidates import (
 from usfa.decisions.rules import (
     DEFAULT_RULE,
     PAPER_RULE,
-    RULES,
-    SINGLE,
     BuiltIn,
     Cautious,
     Decision,
@@ -25,6 +22,7 @@ from usfa.decisions.rules import (
     parse_rule,
     rule_name,
 )
+from usfa.names import CANDIDATE_SETS, RULES, SINGLE
 
 __all__ = [
     "CANDIDATE_SETS",

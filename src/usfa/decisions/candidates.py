@@ -12,10 +12,11 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from usfa.errors import InputError, unknown_name
+from usfa.names import CANDIDATE_SETS
 from usfa.samplers import PolicySampler
 from usfa.tasks import Array, lengths, moderate, parse_tasks, shown
 
-__all__ = ["CANDIDATE_SETS", "Accuracy", "CandidateSet", "assumed_accuracy", "candidate_set", "task_tensor"]
+__all__ = ["Accuracy", "CandidateSet", "assumed_accuracy", "candidate_set", "task_tensor"]
 
 Values = TypeVar("Values", bound=Array | Tensor)
 Other = TypeVar("Other", bound=Array | Tensor)
@@ -99,13 +100,6 @@ def assumed_accuracy(features: int) -> Accuracy:
 
 _LONGER, _SHORTER = 2 + 1e-9, 0.01  # times the longest and the shortest training task; the paper's tasks are within
 _LARGEST_Z = 1e6
-
-CANDIDATE_SETS: dict[str, str] = {
-    "task": "C = {w'}: only the policy of the task itself, as a UVFA would",
-    "train": "C = M: the policies of the training tasks, as SF&GPI would",
-    "train+task": "C = M ∪ {w'}: both",
-    "sample:N": "C = N policies drawn from D_z(·|w'), as random(5) in the paper's Trip MDP",
-}
 
 
 def candidate_set(

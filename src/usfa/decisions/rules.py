@@ -17,13 +17,12 @@ from torch import Tensor
 
 from usfa.errors import InputError, unknown_name
 from usfa.functional import Choice
+from usfa.names import RULES, SINGLE
 from usfa.registry import is_own, made, resolve, text_of
 
 __all__ = [
     "DEFAULT_RULE",
     "PAPER_RULE",
-    "RULES",
-    "SINGLE",
     "BuiltIn",
     "Cautious",
     "Decision",
@@ -141,17 +140,8 @@ def _compiled() -> Callable[..., Choice]:
     return decide
 
 
-RULES: dict[str, str] = {
-    "cautious": "follow the best policy in C, improve on it beyond the measured error of ψ; cautious:2 doubles it",
-    "gpi": "Eq. 3, the paper's: the action with the largest value under any policy in C",
-    "follow": "follow the policy in C with the largest value on w', never improve on it",
-}
-"""Rules by name, with descriptions."""
-
 DEFAULT_RULE = "cautious"
 PAPER_RULE = "gpi"
-SINGLE = "single"
-"""Baseline of evaluations, not a rule: the best policy of C for each task in hindsight, followed alone."""
 
 
 def parse_rule(rule: str | Rule) -> Rule:

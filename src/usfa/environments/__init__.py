@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from usfa.environments.batch import Batch, Environment, EnvironmentBatch, Step
 from usfa.environments.features import feature_names
+from usfa.environments.learned import LEARNED, FrozenPhi, LearnedReward, known_phi, remember_phi
 from usfa.environments.registry import (
     ENVIRONMENTS,
     EnvironmentSource,
     check_trusted,
     make,
     register,
+    rewarded,
     similar_environments,
     source,
 )
+from usfa.environments.rewards import RewardVector, check_rewards_trusted, reward_texts
 from usfa.environments.spaces import ObservationSpec, action_count, feature_count, step_limit
 from usfa.environments.vector_reward import Phi, PhiSource, VectorReward
 
@@ -30,15 +33,19 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ENVIRONMENTS",
+    "LEARNED",
     "Batch",
     "Environment",
     "EnvironmentBatch",
     "EnvironmentSource",
     "Finding",
+    "FrozenPhi",
+    "LearnedReward",
     "ObservationSpec",
     "OneState",
     "Phi",
     "PhiSource",
+    "RewardVector",
     "Room",
     "RoomBatch",
     "RoomRules",
@@ -48,12 +55,17 @@ __all__ = [
     "VectorReward",
     "action_count",
     "check_environment",
+    "check_rewards_trusted",
     "check_trusted",
     "feature_count",
     "feature_names",
+    "known_phi",
     "make",
     "one_state_mdp",
     "register",
+    "remember_phi",
+    "reward_texts",
+    "rewarded",
     "similar_environments",
     "source",
     "step_limit",

@@ -25,6 +25,7 @@ __all__ = [
     "Environment",
     "EnvironmentBatch",
     "Step",
+    "WrappedBatch",
     "close_environment",
     "failing_in",
     "is_savable",
@@ -51,11 +52,28 @@ class Step(NamedTuple):
 class Batch(Protocol):
     """B environments stepped together, with seams and episodes as in :class:`EnvironmentBatch`."""
 
-    observation: NDArray[Any]  # [B, ...]  encoded
-    legal: NDArray[np.bool_]  # [B, A]
-    first: NDArray[np.bool_]  # [B]
     actions: int
     features: int
+
+    @property
+    def observation(self) -> NDArray[Any]:
+        """[B, ...], encoded."""
+        ...
+
+    @property
+    def legal(self) -> NDArray[np.bool_]:
+        """[B, A]."""
+        ...
+
+    @property
+    def first(self) -> NDArray[np.bool_]:
+        """[B]."""
+        ...
+
+    @property
+    def next_observation(self) -> NDArray[Any]:
+        """[B, ...], the observation after the last step, before a terminated environment was reset."""
+        ...
 
     @property
     def saves_exactly(self) -> bool:
@@ -75,6 +93,50 @@ class Batch(Protocol):
     def close(self) -> None: ...
 
 
+class WrappedBatch:
+    """A batch around another one, which it delegates everything to; subclasses change φ in `step`."""
+
+    def __init__(self, inside: Batch, features: int) -> None:
+        self._inside = inside
+        self.features = features
+        self.actions = inside.actions
+
+    def __len__(self) -> int:
+        return len(self._inside)
+
+    @property
+    def observation(self) -> NDArray[Any]:
+        return self._inside.observation
+
+    @property
+    def legal(self) -> NDArray[np.bool_]:
+        return self._inside.legal
+
+    @property
+    def first(self) -> NDArray[np.bool_]:
+        return self._inside.first
+
+    @property
+    def next_observation(self) -> NDArray[Any]:
+        return self._inside.next_observation
+
+    @property
+    def saves_exactly(self) -> bool:
+        return self._inside.saves_exactly
+
+    def step(self, action: NDArray[np.int64]) -> Step:
+        return self._inside.step(action)
+
+    def state(self) -> dict[str, Any]:
+        return self._inside.state()
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        self._inside.load_state(state)
+
+    def close(self) -> None:
+        self._inside.close()
+
+
 class EnvironmentBatch:
     """A list of environments with the same spaces, each with its own random generator.
 
@@ -85,6 +147,7 @@ class EnvironmentBatch:
     observation: NDArray[Any]  # [B, ...]  encoded
     legal: NDArray[np.bool_]  # [B, A]
     first: NDArray[np.bool_]  # [B]
+    next_observation: NDArray[Any]  # [B, ...]  after the last step, before a terminated environment was reset
 
     def __init__(self, envs: Sequence[Environment], gamma: float, seeds: Sequence[int]) -> None:
         if not envs or len(envs) != len(seeds):
@@ -99,6 +162,7 @@ class EnvironmentBatch:
         self.actions = action_count(envs[0])
         self.features = feature_count(envs[0])
         self.observation = np.zeros((len(envs), *self.spec.shape), self.spec.dtype)
+        self.next_observation = np.zeros_like(self.observation)
         self.legal = np.ones((len(envs), self.actions), np.bool_)
         self._all_legal = np.ones(self.actions, np.bool_)
         self.first = np.ones(len(envs), np.bool_)
@@ -125,6 +189,7 @@ class EnvironmentBatch:
         for index in range(size):
             if self._truncated[index]:
                 self._reset(index)
+                self.next_observation[index] = self.observation[index]
             else:
                 with failing_in("step", self.envs[index]):
                     self._step_one(index, int(action[index]), step)
@@ -141,9 +206,11 @@ class EnvironmentBatch:
             step.episode_phi[index] = self._episode_phi[index]
         if terminated:
             step.discount[index] = 0.0
+            self.next_observation[index] = self.spec.encode_one(observation)
             self._reset(index)
         else:
             self._show(index, observation, info, first=False)
+            self.next_observation[index] = self.observation[index]
             self._truncated[index] = truncated
 
     def _reset(self, index: int, seed: int | None = None) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from usfa.environments.learned import LearnedReward
 from usfa.environments.spaces import feature_count
 from usfa.environments.vector_reward import VectorReward
 
@@ -45,6 +46,8 @@ def feature_names(env: gym.Env[Any, Any]) -> tuple[str, ...]:
 
     With φ computed by a function of the user, the features are not those of the environment, and have no names.
     """
+    if isinstance(env, LearnedReward):
+        return env.phi.feature_names
     count = feature_count(env)
     inner: Any = env.unwrapped
     spec = env.spec.id.rpartition("-v")[0] if env.spec is not None else ""

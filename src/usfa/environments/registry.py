@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import difflib
 import importlib
 import importlib.util
 import re
@@ -16,11 +15,15 @@ from functools import partial
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 
 from usfa.environments.batch import Batch, Environment, EnvironmentBatch, close_environment
-from usfa.environments.vector_reward import PhiSource, with_phi
-from usfa.errors import InputError, told, unknown_name
+from usfa.environments.learned import LEARNED, FrozenPhi, LearnedBatch, learned_batch, with_rewards
+from usfa.environments.rewards import RewardsOfTasks, RewardVector, rewards_of
+from usfa.environments.vector_reward import PhiSource, learned_phi, with_phi
+from usfa.errors import InputError, similar_name, told, unknown_name
 from usfa.registry import import_module
+from usfa.tasks import parse_task
 
 __all__ = [
     "ENVIRONMENTS",
@@ -28,6 +31,7 @@ __all__ = [
     "check_trusted",
     "make",
     "register",
+    "rewarded",
     "similar_environments",
     "source",
 ]
@@ -118,6 +122,9 @@ def source(
 
     Copies start with the same random generator: they differ only if `reset(seed=…)` seeds it, as it should.
     """
+    learned = learned_phi(phi)
+    if learned is not None:
+        return _with_learned(source(environment, **arguments), learned)
     if isinstance(environment, gym.Env):
         if arguments:
             raise InputError(
@@ -137,6 +144,34 @@ def source(
             return together(seeds, gamma, **arguments)
 
     return EnvironmentSource(partial(make, environment, phi, **arguments), None if together is None else create_batch)
+
+
+def _with_learned(inside: EnvironmentSource, phi: FrozenPhi) -> EnvironmentSource:
+    """Environments whose φ is learned; φ is computed for a whole batch at once."""
+
+    def create_batch(seeds: Sequence[int], gamma: float) -> Batch:
+        together = inside.create_batch
+        if together is not None and all(reward.w is not None for reward in rewards_of(phi.rewards)):
+            return learned_batch(together(seeds, gamma), phi)
+        envs = [with_rewards(inside.create(), phi.rewards) for _ in seeds]
+        return LearnedBatch(EnvironmentBatch(envs, gamma, seeds), phi)
+
+    return EnvironmentSource(lambda: with_phi(inside.create(), phi), create_batch)
+
+
+def rewarded(inside: EnvironmentSource, texts: Sequence[str]) -> EnvironmentSource:
+    """Environments whose reward is the vector of several scalar rewards, see :class:`Reward`."""
+    rewards = rewards_of(texts)
+    tasks = [reward.w for reward in rewards if reward.w is not None]
+
+    def create_batch(seeds: Sequence[int], gamma: float) -> Batch:
+        assert inside.create_batch is not None
+        batch = inside.create_batch(seeds, gamma)
+        w = np.stack([parse_task(task, batch.features) for task in tasks])
+        return RewardsOfTasks(batch, w)
+
+    together = inside.create_batch is not None and len(tasks) == len(rewards)
+    return EnvironmentSource(lambda: RewardVector(inside.create(), rewards), create_batch if together else None)
 
 
 def make(name: str, /, phi: PhiSource = "reward", **arguments: Any) -> Environment:
@@ -169,19 +204,20 @@ def _creator(name: str) -> Callable[..., Environment]:
 
 
 def _unknown(name: str) -> InputError:
-    typing_error = similar_environments(name, cutoff=0.85)
-    if re.search(r"-v\d+$", name) and not typing_error and not _has_mo_gymnasium():
+    similar = similar_environments(name)
+    if re.search(r"-v\d+$", name) and not similar and not _has_mo_gymnasium():
         return InputError(
             f"Unknown environment {name!r}: if it is one of MO-Gymnasium, install that with pip install 'usfa[mo]'."
         )
-    return unknown_name("environment", name, [*ENVIRONMENTS, *similar_environments(name)])
+    return unknown_name("environment", name, [*ENVIRONMENTS, *similar])
 
 
-def similar_environments(name: str, cutoff: float = 0.6) -> list[str]:
+def similar_environments(name: str) -> list[str]:
     """The id of Gymnasium or MO-Gymnasium closest to a name, if any."""
     with suppress(InputError):  # a broken MO-Gymnasium should not hide the hint
         _register_mo_gymnasium(name)
-    return difflib.get_close_matches(name, gym.registry, n=1, cutoff=cutoff)
+    similar = similar_name(name, gym.registry)
+    return [] if similar is None else [similar]
 
 
 def _from_module(name: str) -> Callable[..., Environment]:
@@ -276,7 +312,7 @@ def check_trusted(name: str | None, trust: bool, phi: str = "reward") -> None:
             f"The file names the function {name!r} for its environment, which would be run; set trust (--trust) if "
             "you know it."
         )
-    if ":" in phi and not trust:
+    if ":" in phi and not phi.startswith(LEARNED) and not trust:
         raise InputError(
             f"The file names the function {phi!r} for φ, which would be run; set trust (--trust) if you know it."
         )

@@ -11,17 +11,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from usfa.environments.batch import failing_in, real_numbers
+from usfa.environments.learned import LEARNED, FrozenPhi, LearnedReward, known_phi
 from usfa.environments.spaces import action_count
 from usfa.errors import InputError, told
 from usfa.registry import imported
 
-__all__ = ["Phi", "PhiSource", "VectorReward", "with_phi"]
+__all__ = ["Phi", "PhiSource", "VectorReward", "learned_phi", "with_phi"]
 
 Phi = Callable[[Any, Any, Any], ArrayLike]
 """φ(observation, action, next observation), D numbers."""
 
-PhiSource = str | Phi
-"""Source of φ: "reward" (a vector), "info" (`info["vector_reward"]`), "module:function", or the function."""
+PhiSource = str | Phi | FrozenPhi
+"""Source of φ: "reward" (a vector), "info" (`info["vector_reward"]`), "module:function", the function, or a learned
+one."""
 
 
 class VectorReward(gym.Wrapper[Any, Any, Any, Any]):
@@ -101,10 +103,20 @@ class VectorReward(gym.Wrapper[Any, Any, Any, Any]):
         return len(self._features_of(action, observation, info))
 
 
+def learned_phi(phi: PhiSource) -> FrozenPhi | None:
+    """The learned φ that a source names or is; None for other sources."""
+    if isinstance(phi, str):
+        return known_phi(phi) if phi.startswith(LEARNED) else None
+    return phi if isinstance(phi, FrozenPhi) else None
+
+
 def with_phi(env: gym.Env[Any, Any], phi: PhiSource) -> gym.Env[Any, Any]:
     """Wrap an environment so that its reward is φ."""
     if phi == "reward":
         return env
+    learned = learned_phi(phi)
+    if learned is not None:
+        return LearnedReward(env, learned)
     if isinstance(phi, str) and ":" in phi:
         phi = imported(phi, "φ")
     if callable(phi) or phi == "info":

@@ -1,6 +1,6 @@
 """Agents -> tables of scores, and statistics of such tables."""
 
-from usfa.evaluation.accuracy import accuracy_of, measured_accuracy
+from usfa.evaluation.accuracy import accuracy_of, measured_accuracy, measuring_steps
 from usfa.evaluation.diagnosis import Diagnosis, diagnose
 from usfa.evaluation.episodes import EpisodeBatch, acting, environments_of, repeated
 from usfa.evaluation.exact import bound_table, decision_tables, exact_mdp, exact_scores
@@ -52,6 +52,7 @@ __all__ = [
     "known_front",
     "known_table",
     "measured_accuracy",
+    "measuring_steps",
     "read_known_table",
     "read_scores",
     "reference_point",

@@ -26,7 +26,7 @@ from usfa.samplers import LearnedPolicies
 from usfa.threads import threads
 from usfa.trajectory import Trajectory, is_seam, tensors_of, trajectory_of
 
-__all__ = ["accuracy_of", "measured_accuracy"]
+__all__ = ["accuracy_of", "measured_accuracy", "measuring_steps"]
 
 Array = NDArray[np.float64]
 
@@ -73,8 +73,7 @@ def measured_accuracy(
         frames: approximate number of environment steps, limited to 24 to 192 environments.
         rng: for environments and policies.
     """
-    length = min(max(math.ceil(_HORIZONS / (1 - gamma)), _SHORTEST), _LONGEST) if gamma < 1 else _SHORTEST
-    size = min(max(frames // length, _FEWEST), _MOST)
+    length, size = _length(gamma), _size(gamma, frames)
     tasks = learned.training_tasks
     own = np.resize(tasks, (max(size // 6, len(tasks)), tasks.shape[1]))
     around = _around(learned, max((size - len(own)) // _EPISODES, _FEWEST_AROUND), rng)
@@ -84,6 +83,20 @@ def measured_accuracy(
         tuple(_step_errors(followed, z, slice(0, len(own)))),
         tuple(_optimism(followed, z, learned.distance(z))),
     )
+
+
+def measuring_steps(gamma: float, frames: int) -> int:
+    """Environment steps that :func:`measured_accuracy` takes at least."""
+    return _length(gamma) * _size(gamma, frames)
+
+
+def _length(gamma: float) -> int:
+    return min(max(math.ceil(_HORIZONS / (1 - gamma)), _SHORTEST), _LONGEST) if gamma < 1 else _SHORTEST
+
+
+def _size(gamma: float, frames: int) -> int:
+    """Number of environments."""
+    return min(max(frames // _length(gamma), _FEWEST), _MOST)
 
 
 def accuracy_of(agent: TrainedAgent, trust: bool = False) -> Accuracy:

@@ -30,6 +30,7 @@ __all__ = [
     "acting",
     "check_agent",
     "check_fits",
+    "check_observations",
     "environments_of",
     "episode_batch",
     "playing",
@@ -170,6 +171,11 @@ def check_fits(actor: Agent, environments: Batch) -> None:
         raise InputError(
             f"The environment has {environments.features} features; the agent's tasks have {features} entries."
         )
+    check_observations(actor, environments)
+
+
+def check_observations(actor: Agent, environments: Batch) -> None:
+    """Raise InputError if the observations of environments do not fit an agent."""
     shown, expected = environments.observation.shape[1:], actor.spec.observation.shape
     if shown != expected:
         raise InputError(f"The environment shows observations of shape {shown}; the agent expects {expected}.")

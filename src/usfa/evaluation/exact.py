@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from usfa.agents import Agent, TrainedAgent
 from usfa.decisions import CandidateSet, Gpi, Rule, decided, rule_name, task_tensor
-from usfa.environments import Environment, TabularEnv
+from usfa.environments import Environment, LearnedReward, ObservationSpec, RewardVector, TabularEnv
 from usfa.errors import InputError
 from usfa.functional import (
     TabularMDP,
@@ -33,11 +34,29 @@ _CHANGE_NOTHING = (gym.wrappers.OrderEnforcing, gym.wrappers.PassiveEnvChecker)
 
 
 def exact_mdp(env: Environment) -> TabularMDP | None:
-    """Tables of an environment; None if it has none, or if a wrapper changes observations, actions or rewards."""
+    """Tables of an environment; None if it has none, or if a wrapper changes observations, actions or rewards.
+
+    With a learned φ, the tables hold that one.
+    """
     inner: Any = env
     while isinstance(inner, _CHANGE_NOTHING):
         inner = inner.env
+    if isinstance(inner, LearnedReward):
+        return _with_learned_phi(inner)
     return inner.mdp if isinstance(inner, TabularEnv) else None
+
+
+def _with_learned_phi(env: LearnedReward) -> TabularMDP | None:
+    """The tables with the learned φ of every (s, a, s′); None if φ needs rewards that are not in the tables."""
+    inner: Any = env.env.env if isinstance(env.env, RewardVector) else env.env
+    tasks = [reward.w for reward in env.env.rewards] if isinstance(env.env, RewardVector) else []
+    if not isinstance(inner, TabularEnv) or any(w is None for w in tasks):
+        return None
+    spec, shape = ObservationSpec.of(inner.observation_space), inner.mdp.phi.shape[:-1]
+    before, action, after = (index.reshape(-1) for index in np.indices(shape))
+    rewards = inner.mdp.phi.numpy().reshape(len(action), -1) @ np.array(tasks or np.zeros((0, inner.mdp.features))).T
+    phi = env.phi.of_batch(spec.encode(before), action, spec.encode(after), rewards.astype(np.float32))
+    return replace(inner.mdp, phi=torch.from_numpy(phi).to(inner.mdp.phi).reshape(*shape, -1))
 
 
 def exact_scores(
@@ -80,29 +99,42 @@ def decision_tables(
 
 
 @threads(1)
-def bound_table(agent: TrainedAgent, mdp: TabularMDP, w: Array, z: Array) -> pd.DataFrame:
-    """Proposition 1 for each task: distance, approximation, total, printed, and the true gap of GPI, Eq. 3.
+def bound_table(agent: TrainedAgent, mdp: TabularMDP, w: Array, z: Array, reward: Array | None = None) -> pd.DataFrame:
+    """Proposition 1 for each task: distance, approximation, reward, total, printed, and the true gap of GPI, Eq. 3.
 
     Args:
         agent: a USFA.
         mdp: the environment.
         w: [K, D], the tasks.
         z: [K, N, D], the candidate set of each.
+        reward: [K, S, A, S], the reward of each task, if φ·w only approximates it; the gap is then that of this reward.
     """
     tasks, policies = torch.from_numpy(w), torch.from_numpy(z)
     exact = successor_features(mdp, optimal_policy(mdp, policies))
-    bound = gpi_bound(mdp, tasks, policies, exact, _learned_psi(agent, mdp, z))
+    truth = None if reward is None else torch.from_numpy(reward).to(mdp.phi)
+    bound = gpi_bound(mdp, tasks, policies, exact, _learned_psi(agent, mdp, z), reward=truth)
     policy = decision_tables(agent.actor, agent.network, mdp, w, CandidateSet.believed(z), Gpi())
-    loss = optimal_values(mdp, tasks) - policy_values(mdp, policy, tasks)
-    gap = loss.masked_fill(~mdp.legal, 0.0).amax(dim=(-2, -1))
+    if truth is None:
+        gap = _loss(mdp, policy, tasks)
+    else:
+        gap = torch.stack([_loss(mdp, *own) for own in zip(policy, tasks, truth, strict=True)])
     columns = {
         "distance": bound.distance_term,
         "approximation": bound.approximation_term,
+        "reward": bound.reward_term,
         "total": bound.total,
         "printed": bound.printed,
         "gap": gap,
     }
     return pd.DataFrame({name: values.numpy() for name, values in columns.items()})
+
+
+def _loss(mdp: TabularMDP, policy: torch.Tensor, w: torch.Tensor, reward: torch.Tensor | None = None) -> torch.Tensor:
+    """‖Q* - Q^π‖_∞ over legal actions for the reward φ·w, or for another reward [S, A, S]."""
+    if reward is not None:
+        mdp, w = replace(mdp, phi=reward[..., None]), torch.ones(1).to(mdp.phi)
+    loss = optimal_values(mdp, w) - policy_values(mdp, policy, w)
+    return loss.masked_fill(~mdp.legal, 0.0).amax(dim=(-2, -1))
 
 
 @torch.no_grad()

@@ -20,10 +20,11 @@ from rich.console import Console
 
 from usfa.agents import TrainedAgent
 from usfa.decisions import SINGLE, CandidateSet, Follow, Rule, parse_rule, rule_name
-from usfa.environments import EnvironmentSource
+from usfa.environments import LEARNED, EnvironmentSource, reward_texts
 from usfa.errors import InputError
 from usfa.evaluation.episodes import check_agent, environments_of, episode_batch, playing, vector_returns
 from usfa.evaluation.exact import exact_mdp, exact_scores
+from usfa.evaluation.rewards import RewardedEpisodes, known_shares, rewarded_environments, warn_of_shares
 from usfa.functional import TabularMDP, optimal_return
 from usfa.records import settle
 from usfa.tasks import format_task, moderate, parse_tasks
@@ -68,6 +69,7 @@ class Scores:
 
     returns: Array  # [E, K]  E episodes, or 1 where exact
     optimal: Array  # [K]     NaN where it is not known
+    unexplained: Array | None = None  # [K]  share of the rewards that φ cannot express, if there were rewards
 
     @property
     def mean(self) -> Array:
@@ -91,6 +93,7 @@ def evaluate(
     exact: bool | None = None,
     trust: bool = False,
     console: Console | None = None,
+    rewards: object = None,
 ) -> pd.DataFrame:
     """Mean return of the agent on every task with every candidate set and decision rule, without learning.
 
@@ -110,17 +113,20 @@ def evaluate(
         exact: require exact scores (True) or episodes (False).
         trust: whether to import modules that the agent's file names.
         console: for progress bars; None shows nothing.
+        rewards: the reward of each task, see :class:`usfa.FeaturesConfig`, where φ·w only approximates it. Scores are
+            then mean returns in these rewards, of episodes.
 
     Returns: a row for each candidate set, rule and task: candidates, rule, task, score, std (of the episodes), optimal,
-    gap.
+    gap. With a learned φ or with rewards also unexplained, the share of the reward that φ cannot express, measured in
+    the episodes or, without rewards, when φ was learned; NaN where it is not known. A large share is warned of.
     """
     check_agent(agent)
     protocol = ScoringProtocol(episodes, epsilon, seed, exact)
     w = _task_rows(tasks, agent.file.spec.features)
-    scorer = Scorer(environments_of(agent, trust))
+    scorer = _scorer(agent, w, rewards, trust)
     listed = listed_rules(agent.default_rule if rules is None else rules)
     chosen_rules = [rule if rule == SINGLE else parse_rule(rule) for rule in listed]
-    rows = []
+    rows, shares = [], []
     for chosen in _listed_candidates(candidates):
         for rule in chosen_rules:
             scores = scorer.score(agent, w, chosen, rule, protocol, console)
@@ -129,14 +135,33 @@ def evaluate(
                 (*names, format_task(task), mean, std, optimal, optimal - mean)
                 for task, mean, std, optimal in zip(w, scores.mean, scores.std, scores.optimal, strict=True)
             ]
-    return pd.DataFrame(rows, columns=["candidates", "rule", "task", "score", "std", "optimal", "gap"])
+            shares.append(known_shares(agent, w) if scores.unexplained is None else scores.unexplained)
+    warn_of_shares(w, np.max(shares, axis=0))
+    table = pd.DataFrame(rows, columns=["candidates", "rule", "task", "score", "std", "optimal", "gap"])
+    told = rewards is not None or agent.file.phi.startswith(LEARNED)
+    return table.assign(unexplained=np.concatenate(shares)) if told else table
+
+
+def _scorer(agent: TrainedAgent, w: Array, rewards: object, trust: bool) -> Scorer:
+    if rewards is None:
+        return Scorer(environments_of(agent, trust))
+    texts = reward_texts(rewards)
+    if len(texts) != len(w):
+        raise InputError(f"There are {len(texts)} rewards for {len(w)} tasks; expected one for each.")
+    return Scorer(rewarded_environments(agent, texts, trust), rewarded=True)
 
 
 class Scorer:
-    """Scores agents in one environment, whose tables and optima are computed once."""
+    """Scores agents in one environment, whose tables and optima are computed once.
 
-    def __init__(self, environments: EnvironmentSource) -> None:
-        self._environments = environments
+    Args:
+        environments: source of the environments.
+        rewarded: whether their φ is followed by a reward for each task, see :func:`rewarded_environments`; scores are
+            then returns in these rewards.
+    """
+
+    def __init__(self, environments: EnvironmentSource, rewarded: bool = False) -> None:
+        self._environments, self._rewarded = environments, rewarded
         with environments.opened() as env:
             self._mdp, self._name = exact_mdp(env), str(env)
         self._optima: dict[bytes, Array] = {}
@@ -175,21 +200,27 @@ class Scorer:
             return Scores(_best_in_hindsight(returns), self._optimal(mdp, w))
         label = f"C = {candidates_name(agent, candidates)}, {rule_name(rule)}"
         with playing(label, self._environments, protocol.episodes * len(w) * len(players), console) as on_step:
-            returns = []
+            returns, shares = [], []
             for own_sets, own_rule in players:
                 rng = protocol.rng()
                 batch = episode_batch(self._environments, w, own_sets, protocol.episodes, rng)
+                truth = RewardedEpisodes(batch.environments, w) if self._rewarded else None
+                batch = batch if truth is None else batch._replace(environments=truth)
                 played = vector_returns(
                     agent.actor, agent.network, batch, own_rule, protocol.epsilon, rng, on_step=on_step
                 )
-                scalar = np.einsum("bd,bd->b", played.undiscounted, batch.w)
+                scalar = np.einsum("bd,bd->b", played.undiscounted, batch.w) if truth is None else truth.returns
                 returns.append(scalar.reshape(protocol.episodes, len(w)))
-        return Scores(_best_in_hindsight(returns), np.full(len(w), np.nan))
+                shares += [] if truth is None else [truth.shares(len(w))]
+        unexplained = np.max(shares, axis=0) if shares else None
+        return Scores(_best_in_hindsight(returns), np.full(len(w), np.nan), unexplained)
 
     def _tables(self, agent: TrainedAgent, rule: Rule, exact: bool | None) -> TabularMDP | None:
         """Tables for exact scores, or None to play episodes; InputError if exact scores are required but impossible."""
         obstacle = ""
-        if self._mdp is None:
+        if self._rewarded:
+            obstacle = "The scores are returns in rewards"
+        elif self._mdp is None:
             obstacle = f"The environment {self._name} has no tables"
         elif agent.actor.remembers:
             obstacle = "The agent is recurrent"

@@ -169,20 +169,25 @@ def diagonal(curves: pd.DataFrame, final: pd.DataFrame) -> Figure:
 
 
 def bound_maps(bounds: pd.DataFrame, candidate_sets: Sequence[str]) -> Figure:
-    """Both terms of Proposition 1, their sum and the true gap over [0,1]², with a row for each candidate set.
+    """The terms of Proposition 1, their sum and the true gap over [0,1]², with a row for each candidate set.
+
+    The term of rewards that φ cannot express has a column if it is not 0.
 
     Args:
-        bounds: long form with candidates, w1, w2, distance, approximation, total, gap.
+        bounds: long form with candidates, w1, w2, distance, approximation, reward, total, gap.
         candidate_sets: the rows, from top to bottom.
     """
     columns = {
         "distance": "distance term\n2H ‖φ‖ min δ$_d$(z)",
         "approximation": "approximation term\n2H ‖w′‖ max δ$_ψ$(z)",
-        "total": "bound\n(sum of both)",
+        "reward": "reward term\n2H max |r − φ·w′|",
+        "total": "bound\n(sum)",
         "gap": "true gap\n‖Q* − Q$^π$‖$_∞$",
     }
+    if "reward" not in bounds or not bounds.reward.any():
+        columns.pop("reward")
     with styled():
-        figure = Figure(figsize=(PAGE, 1.65 * len(candidate_sets) + 0.3), layout="constrained")
+        figure = Figure(figsize=(PAGE, 6.6 / len(columns) * len(candidate_sets) + 0.3), layout="constrained")
         rows = figure.subplots(len(candidate_sets), len(columns), sharex=True, sharey=True, squeeze=False)
         top, gap_top = float(bounds.total.max()), float(bounds.gap.max())
         for row, candidates in zip(rows, candidate_sets, strict=True):

@@ -29,7 +29,7 @@ from usfa.functional.fronts import (
     sparsity,
     utility_loss,
 )
-from usfa.functional.inference import InferredTask, infer_task
+from usfa.functional.inference import LARGE_SHARE, InferredTask, infer_task
 from usfa.functional.returns import lambda_return, watkins_lambda
 from usfa.functional.successor import (
     Gpi,
@@ -42,6 +42,7 @@ from usfa.functional.successor import (
 )
 
 __all__ = [
+    "LARGE_SHARE",
     "Choice",
     "Gpi",
     "GpiBound",

@@ -10,7 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from usfa.errors import InputError
 
-__all__ = ["InferredTask", "infer_task"]
+__all__ = ["LARGE_SHARE", "InferredTask", "infer_task"]
+
+LARGE_SHARE = 0.1
+"""Shares of reward above this that φ cannot express are warned of."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,8 @@ class InferredTask:
     condition_number: float  # of the observed features; inf if they do not determine w
     rank: int  # dimension of the space spanned by the observed features
     residual: float  # root mean square of r - φ·w
+    std: NDArray[np.float64]  # [D]  standard error of w; inf where the features do not determine it
+    unexplained: float  # Σ(r - φ·w)² / Σr², the share of the reward that φ·w does not express; 0 to 1
 
     @property
     def determined(self) -> bool:
@@ -34,7 +39,8 @@ class InferredTask:
 def infer_task(phi: ArrayLike, reward: ArrayLike, ridge: float = 0.0) -> InferredTask:
     """argmin_w Σ (r - φ·w)² + ridge ‖w‖²: the task behind observed rewards, Eq. 1.
 
-    Warns if the observed features do not determine w; the result is then the smallest w that fits.
+    Warns if the observed features do not determine w; the result is then the smallest w that fits. Also warns if φ·w
+    expresses less than 0.9 of the reward.
 
     Args:
         phi: [T, D], features of transitions.
@@ -56,8 +62,29 @@ def infer_task(phi: ArrayLike, reward: ArrayLike, ridge: float = 0.0) -> Inferre
             "collect transitions with other features or fix the rest by hand.",
             stacklevel=2,
         )
-    residual = float(np.sqrt(np.mean((rewards - features @ w) ** 2)))
-    return InferredTask(w, condition, rank, residual)
+    error = rewards - features @ w
+    squares = float(rewards @ rewards)
+    unexplained = min(1.0, float(error @ error) / squares) if squares else 0.0
+    if unexplained > LARGE_SHARE:
+        warnings.warn(
+            f"φ·w does not express {unexplained:.0%} of the rewards (expected at most {LARGE_SHARE:.0%}): they are "
+            "noisy, or φ lacks what they depend on; usfa.learn_features learns φ from rewards.",
+            stacklevel=2,
+        )
+    std = _standard_error(features, error, rank, ridge)
+    return InferredTask(w, condition, rank, float(np.sqrt(np.mean(error**2))), std, unexplained)
+
+
+def _standard_error(
+    features: NDArray[np.float64], error: NDArray[np.float64], rank: int, ridge: float
+) -> NDArray[np.float64]:
+    """√ diag σ² (ΦᵀΦ + ridge I)⁻¹ with σ² = Σe² / (T - rank); inf where w is not determined."""
+    count, size = features.shape
+    if count <= rank or (rank < size and not ridge):
+        return np.full(size, np.inf)
+    precision = features.T @ features + ridge * np.eye(size)
+    variance = float(error @ error) / (count - rank)
+    return np.sqrt(variance * np.diag(np.linalg.inv(precision)))
 
 
 def _solve(

@@ -37,7 +37,11 @@ class LearnerConfig:
     tasks: Sampler = "resampled"
     """Task w of each environment: "resampled" from M for every trajectory (Algorithm 1); "fixed", the tasks of M
     assigned to the environments in turn (the paper's actors); or a distribution to draw from for every trajectory, in
-    the notation of D_z: simplex, ball:RADIUS, gaussian:VARIANCE around a task of M, …"""
+    the notation of D_z: simplex, ball:RADIUS, gaussian:VARIANCE around a task of M, task|simplex (a task of M, or one
+    of the simplex), …"""
+    task_duration: Literal["trajectory", "episode"] = "trajectory"
+    """How long an environment keeps a task that is drawn: for a trajectory (Algorithm 1), or until the trajectory in
+    which its episode ends, but for 1/(1-γ) steps on average at most, so that it acts on one task all the way."""
     trajectory_length: int = 1
     """T, the number of steps between two rounds of updates; 1 is Algorithm 1."""
     updates_per_round: int = 1
@@ -73,8 +77,10 @@ class LearnerConfig:
     learning): actions are told apart more clearly. 0 is the paper's loss."""
     budget: int = 1000
     """Length of training of each run, in budget_unit."""
-    budget_unit: Literal["episodes", "frames"] = "episodes"
-    """Unit of the budget and of snapshots: finished episodes, or environment steps."""
+    budget_unit: Literal["episodes", "frames", "seconds"] = "episodes"
+    """Unit of the budget and of snapshots: finished episodes, environment steps, or seconds of training."""
+    time_limit: float | None = None
+    """Seconds of training after which every run ends, with whatever it has used of its budget; None sets no limit."""
 
     def __post_init__(self) -> None:
         for name in ("policies", "tasks"):
@@ -116,6 +122,8 @@ class LearnerConfig:
             raise InputError(f"along_z is {self.along_z}; expected 0 or more.")
         if not 0 <= self.action_gap < 1:
             raise InputError(f"action_gap is {self.action_gap}; expected a number from 0 to below 1.")
+        if self.time_limit is not None and not 0 < self.time_limit < float("inf"):
+            raise InputError(f"time_limit is {self.time_limit}; expected a positive number of seconds, or None.")
         if self.clip is not None and not self.clip > 0:
             raise InputError(f"clip is {self.clip}; expected a positive number, or None.")
 
@@ -125,9 +133,20 @@ class LearnerConfig:
         return LossSettings(self.lambda_, self.along_z, self.action_gap)
 
     @property
+    def counts_time(self) -> bool:
+        """Whether the end of training depends on the time that it takes."""
+        return self.budget_unit == "seconds" or self.time_limit is not None
+
+    @property
     def trajectories_per_round(self) -> int:
         """Number of trajectories that a round of updates learns from, new and replayed."""
         return self.environments * (1 + self.replay_ratio)
+
+    @property
+    def rows_per_update(self) -> int:
+        """Number of pairs of a state and a policy z in an update."""
+        trajectories = self.trajectories_per_round // self.updates_per_round
+        return (self.trajectory_length + 1) * trajectories * self.policies_per_step
 
     @property
     def epsilons(self) -> NDArray[np.float64]:

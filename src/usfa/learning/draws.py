@@ -13,7 +13,7 @@ from usfa.learning.config import LearnerConfig, check_environments
 from usfa.samplers import parse_sampler
 from usfa.tasks import TASKS_OF_M
 
-__all__ = ["ActorSeeds", "Draws", "Seeds"]
+__all__ = ["ActorSeeds", "CurrentTasks", "Draws", "Seeds"]
 
 ACTORS = 3  # spawn key of the streams of actors; Seeds uses keys 0 to 2
 
@@ -67,3 +67,34 @@ class Draws:
 
     def _tensor(self, values: NDArray[np.float64]) -> Tensor:
         return torch.from_numpy(values).float().to(self._device)
+
+
+class CurrentTasks:
+    """The task of every environment in R runs: a new one for every trajectory, or for every episode."""
+
+    def __init__(self, draws: Draws, config: LearnerConfig, runs: int, features: int, device: torch.device) -> None:
+        self.w = torch.zeros((runs, config.environments, features), device=device)
+        self.over = torch.ones((runs, config.environments), dtype=torch.bool, device=device)
+        self._draws = draws
+        self._keeps = config.task_duration == "episode"
+        # An episode without an end must not have one task for ever: it changes after 1/(1-γ) steps, on average.
+        self._change = min(1.0, config.trajectory_length * (1 - config.gamma))
+
+    def next(self, rngs: Sequence[np.random.Generator]) -> Tensor:
+        """w for the next trajectory, [R, B, D]."""
+        drawn = self._draws.tasks(rngs)
+        if not self._keeps:
+            return drawn
+        changes = np.stack([rng.random(drawn.shape[1]) < self._change for rng in rngs])
+        renewed = self.over | torch.from_numpy(changes).to(self.over.device)
+        self.w.copy_(torch.where(renewed[..., None], drawn, self.w))
+        return self.w.clone()
+
+    def ended(self, environments: NDArray[np.int64]) -> None:
+        """Tell in which environments, 0 to R·B-1, episodes ended in the last trajectory."""
+        self.over.zero_()
+        self.over.view(-1)[torch.from_numpy(environments).to(self.over.device)] = True
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The state, which can be read and written in place; none if every trajectory has a new task."""
+        return {"w": self.w, "over": self.over} if self._keeps else {}

@@ -6,8 +6,9 @@ one step this is the paper's Algorithm 1, line by line.
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
@@ -19,7 +20,7 @@ from usfa.agents import Agent
 from usfa.environments import EnvironmentSource
 from usfa.errors import Diverged, InputError
 from usfa.learning.config import LearnerConfig
-from usfa.learning.draws import Draws, Seeds
+from usfa.learning.draws import CurrentTasks, Draws, Seeds
 from usfa.learning.hardware import Precision, autocast
 from usfa.learning.layout import Layout, defect, layout_of, optimizer_layout, trajectory_layout
 from usfa.learning.replay import Replay, join, part
@@ -27,8 +28,12 @@ from usfa.learning.rollout import Collected, Rollout
 from usfa.networks import Network, Runs, over_runs
 from usfa.trajectory import Trajectory
 
-__all__ = ["Acting", "Learner", "LocalActing", "Update"]
+__all__ = ["Acting", "Clock", "Learner", "LocalActing", "Update"]
 
+MOST_ROWS = 1000
+"""Largest number of rows per update for which all runs are computed at once. With three runs that takes as long as one
+after the other on Trip (160 rows) and deep-sea-treasure (1728), and half as long again on fruit-tree (1728, with more
+outputs); with more runs and few rows there is much to gain."""
 LARGEST_LOSS = 1e6  # in units of output_scale²; training does not recover from larger losses
 LARGEST_PHI = 1e4  # in units of output_scale; a larger φ explains a loss that is too large
 
@@ -87,17 +92,20 @@ class Learner:
         self.frames = np.zeros(len(self.seeds), np.int64)
         self.episodes = np.zeros(len(self.seeds), np.int64)
         self.largest_phi = 0.0  # |φ| so far, in this process
+        self.clock = Clock()
         self.acting = acting or LocalActing(self, [stream.environments for stream in streams])
         self._loss = over_runs(self._loss_of_one_run, self.network, *([self.target] if self.target else []))
 
     def _initial_networks(self) -> Runs:
         weights = [Seeds(seed, self.config.environments).weights for seed in self.seeds]
-        return Runs([self.agent.make_network(seed).to(self.device) for seed in weights])
+        networks = [self.agent.make_network(seed).to(self.device) for seed in weights]
+        return Runs(networks, at_once=self.config.rows_per_update <= MOST_ROWS)
 
     # --- Algorithm 1 ---
 
     def step(self) -> Update:
         """Algorithm 1, lines 3-12, for every run and environment at once."""
+        self.clock.start()
         collected, z = self.acting.collect(self)  # lines 3-8: draw w, draw z, act
         trajectory, z = self._remember(collected.trajectory, z)
         parts = self.config.updates_per_round
@@ -229,8 +237,14 @@ class Learner:
 
     @property
     def progress(self) -> NDArray[np.int64]:
-        """Progress of every run in the unit of the budget, [R]."""
-        return self.episodes if self.config.budget_unit == "episodes" else self.frames
+        """Progress of every run in the unit of the budget, [R]; the whole budget once the time limit is reached."""
+        if self.config.budget_unit == "seconds":
+            done = np.full(len(self.seeds), int(self.clock.seconds))
+        else:
+            done = self.episodes if self.config.budget_unit == "episodes" else self.frames
+        if self.config.time_limit is None:
+            return done
+        return np.maximum(done, int(self.config.budget * min(1.0, self.clock.seconds / self.config.time_limit)))
 
     @property
     def done(self) -> bool:
@@ -263,6 +277,7 @@ class Learner:
         tensors = {f"{group}/{name}": x for group, members in groups.items() for name, x in members.items()}
         values = {
             "updates": self.updates,
+            "seconds": self.clock.seconds if self.config.counts_time else 0.0,  # else the same run saves the same bytes
             "optimizer": optimizer_values,
             "replayed": added,
             "precision": self.precision,
@@ -289,6 +304,7 @@ class Learner:
         self.optimizer.load_state_dict(optimizer)
         self.replay.load_state(groups.get("replay", {}), values["replayed"], self.device)
         self.updates = values["updates"]
+        self.clock = Clock(values.get("seconds", 0.0))
         self.precision = values["precision"]
         self.frames[:] = values["frames"]
         self.episodes[:] = values["episodes"]
@@ -300,6 +316,9 @@ class Learner:
         for name in ("updates", "replayed"):
             if type(values[name]) is not int or values[name] < 0:
                 raise ValueError(f"{name} is {values[name]!r}; expected a whole number from 0")
+        seconds = values.get("seconds", 0.0)
+        if not isinstance(seconds, float) or not 0 <= seconds < float("inf"):
+            raise ValueError(f"seconds is {seconds!r}; expected a number from 0")
         if values["precision"] not in get_args(Precision):
             raise ValueError(f"precision is {values['precision']!r}; expected one of {get_args(Precision)}")
         for group, layout in self._layouts(groups, values["replayed"]).items():
@@ -341,6 +360,24 @@ def _nested(tensors: dict[str, Tensor], values: dict[str, Any]) -> dict[int, dic
         index, _, name = path.partition("/")
         state.setdefault(int(index), {})[name] = value
     return state
+
+
+class Clock:
+    """Seconds of training: of earlier processes, and of this one since its first round."""
+
+    def __init__(self, before: float = 0.0, now: Callable[[], float] = time.monotonic) -> None:
+        self._before = before
+        self._now = now
+        self._started: float | None = None
+
+    def start(self) -> None:
+        """Let the clock run, if it does not run yet."""
+        if self._started is None:
+            self._started = self._now()
+
+    @property
+    def seconds(self) -> float:
+        return self._before if self._started is None else self._before + self._now() - self._started
 
 
 class Acting(ABC):
@@ -387,12 +424,15 @@ class LocalActing(Acting):
         self.rollout = Rollout(
             learner.agent, learner.network, batch, config.trajectory_length, learner.device, config.repeat_exponent
         )
+        self.tasks = CurrentTasks(learner.draws, config, len(seeds), batch.features, learner.device)
 
     def collect(self, learner: Learner) -> tuple[Collected, Tensor]:
-        w = learner.draws.tasks(learner.rngs)  # line 3
+        w = self.tasks.next(learner.rngs)  # line 3
         z = learner.draws.policies(w, learner.rngs)  # lines 4-5
         with autocast(learner.device, learner.precision):
-            return self.rollout.collect(w, z, learner.config.epsilons, learner.rngs), z  # lines 6-8
+            collected = self.rollout.collect(w, z, learner.config.epsilons, learner.rngs)  # lines 6-8
+        self.tasks.ended(collected.episode_environment)
+        return collected, z
 
     def close(self, learner: Learner) -> None:
         self.rollout.batch.close()
@@ -402,11 +442,14 @@ class LocalActing(Acting):
         return self.rollout.batch.saves_exactly
 
     def state(self) -> tuple[dict[str, Tensor], Any]:
-        return self.rollout.tensors(), {"environments": self.rollout.batch.state()}
+        return self._tensors(), {"environments": self.rollout.batch.state()}
+
+    def _tensors(self) -> dict[str, Tensor]:
+        return {**self.rollout.tensors(), **{f"task.{name}": x for name, x in self.tasks.tensors().items()}}
 
     def load_state(self, tensors: dict[str, Tensor], values: Any) -> None:
         if "environments" not in values:
             raise InputError("The run was started with --cluster; expected to resume it with --cluster.")
-        for name, tensor in self.rollout.tensors().items():
+        for name, tensor in self._tensors().items():
             tensor.copy_(tensors[name])
         self.rollout.batch.load_state(values["environments"])

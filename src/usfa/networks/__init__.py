@@ -1,10 +1,12 @@
 """Networks as `torch.nn.Module`s, for one training run or several at once."""
 
 from usfa.networks.config import MNIH_2015, NetworkConfig
+from usfa.networks.layers import Convolutions, mlp
 from usfa.networks.runs import Parameters, Runs, over_runs
 from usfa.networks.universal import (
     NETWORKS,
     TRUNKS,
+    Ensemble,
     Network,
     Sizes,
     StandardTrunk,
@@ -17,6 +19,8 @@ __all__ = [
     "MNIH_2015",
     "NETWORKS",
     "TRUNKS",
+    "Convolutions",
+    "Ensemble",
     "Network",
     "NetworkConfig",
     "Parameters",
@@ -26,5 +30,6 @@ __all__ = [
     "Trunk",
     "UniversalNetwork",
     "make_network",
+    "mlp",
     "over_runs",
 ]

@@ -51,6 +51,9 @@ class NetworkConfig:
     output_scale: float = 1.0
     """Factor of the outputs, about the size of a return, so that the last layer predicts numbers of size 1. The learner
     divides the loss by its square, so that rewards of any size are learned alike."""
+    members: int = 1
+    """Networks in an ensemble. They act by the mean of their values, and bootstrap from the member that promises least,
+    which keeps errors from adding up if the same steps are replayed often."""
     trunk_class: Part = "standard"
     """The trunk: standard, or a class of your own derived from usfa.networks.Trunk, as module:Class."""
     network_class: Part = "universal"
@@ -71,6 +74,8 @@ class NetworkConfig:
             )
         if not 0 < self.output_scale < float("inf"):
             raise InputError(f"network.output_scale is {self.output_scale}; expected a positive number.")
+        if not 1 <= self.members <= 100:
+            raise InputError(f"network.members is {self.members}; expected 1 to 100.")
         if not 0 <= self.memory <= WIDEST:
             raise InputError(f"network.memory is {self.memory}; expected 0 to {WIDEST:,} units.")
         for layer in self.convolutions:

@@ -7,6 +7,7 @@ derive from :class:`Network` and :class:`Trunk`.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -19,7 +20,17 @@ from usfa.networks.layers import Convolutions, LayerNorm, Memory, mlp
 from usfa.registry import Registry
 from usfa.trajectory import CoreState, Inputs
 
-__all__ = ["NETWORKS", "TRUNKS", "Network", "Sizes", "StandardTrunk", "Trunk", "UniversalNetwork", "make_network"]
+__all__ = [
+    "NETWORKS",
+    "TRUNKS",
+    "Ensemble",
+    "Network",
+    "Sizes",
+    "StandardTrunk",
+    "Trunk",
+    "UniversalNetwork",
+    "make_network",
+]
 
 
 class Sizes(NamedTuple):
@@ -93,6 +104,10 @@ class Network(nn.Module):
 
         Returns: [T, B, N, A, outputs] and the core state after the last step.
         """
+
+    def each(self, inputs: Inputs, core_state: CoreState, z: Tensor) -> tuple[Tensor, ...]:
+        """Values of every member of an ensemble, each as in :meth:`forward`; a single network is its only member."""
+        return (self(inputs, core_state, z)[0],)
 
 
 class StandardTrunk(Trunk):
@@ -202,10 +217,46 @@ class UniversalNetwork(Network):
         return torch.relu(of_state + of_policy)
 
 
+class Ensemble(Network):
+    """Several networks of one kind with different initial weights; its values are their mean."""
+
+    def __init__(self, members: Sequence[Network]) -> None:
+        super().__init__()
+        self.members = nn.ModuleList(members)
+
+    @property
+    def _members(self) -> list[Network]:
+        return [member for member in self.members if isinstance(member, Network)]
+
+    @property
+    def batches_runs(self) -> bool:  # type: ignore[override]
+        return self._members[0].batches_runs
+
+    def initial_state(self, batch: int) -> CoreState:
+        return tuple(x for member in self._members for x in member.initial_state(batch))
+
+    def hold(self, z: Tensor) -> None:
+        for member in self._members:
+            member.hold(z)
+
+    def forward(self, inputs: Inputs, core_state: CoreState, z: Tensor) -> tuple[Tensor, CoreState]:
+        values, states = zip(*self._unrolled(inputs, core_state, z), strict=True)
+        return torch.stack(values).mean(dim=0), tuple(x for state in states for x in state)
+
+    def each(self, inputs: Inputs, core_state: CoreState, z: Tensor) -> tuple[Tensor, ...]:
+        return tuple(values for values, _ in self._unrolled(inputs, core_state, z))
+
+    def _unrolled(self, inputs: Inputs, core_state: CoreState, z: Tensor) -> list[tuple[Tensor, CoreState]]:
+        size = len(core_state) // len(self.members)
+        own = [core_state[index * size : (index + 1) * size] for index in range(len(self.members))]
+        return [member(inputs, state, z) for member, state in zip(self._members, own, strict=True)]
+
+
 TRUNKS: Registry[Trunk] = Registry("trunk", Trunk, {"standard": StandardTrunk})
 NETWORKS: Registry[Network] = Registry("network", Network, {"universal": UniversalNetwork})
 
 
 def make_network(sizes: Sizes, config: NetworkConfig) -> Network:
     """Make the network of a configuration, with random weights from PyTorch's global generator."""
-    return NETWORKS.make(config.network_class, sizes, config)
+    members = [NETWORKS.make(config.network_class, sizes, config) for _ in range(config.members)]
+    return Ensemble(members) if config.members > 1 else members[0]

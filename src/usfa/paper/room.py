@@ -46,7 +46,7 @@ class RoomExperiment:
     """Preset for the size of images, networks and training."""
     variants: tuple[str, ...] = tuple(ROOM_VARIANTS)
     """Agents to train."""
-    seeds: tuple[int, ...] = (0, 1, 2)
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4, 5)
     """Random seeds; one run of every variant for each."""
     frames: int | None = None
     """Training frames per run; by default those of the preset."""

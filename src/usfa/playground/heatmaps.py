@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from usfa.agents import TrainedAgent
 from usfa.decisions import CandidateSet, Rule, parse_rule
-from usfa.environments import EnvironmentSource
+from usfa.environments import EnvironmentSource, RoomBatch, RoomRules
+from usfa.environments.room.oracle import Oracle, StatePolicy, random_policy
 from usfa.evaluation import EpisodeBatch, acting, bound_table, environments_of, exact_mdp, exact_scores, repeated
 from usfa.functional import TabularMDP, optimal_return
 from usfa.playground.protocol import Candidates, Heatmap
@@ -87,8 +88,9 @@ class PartialHeatmap(NamedTuple):
 
 def quantities(agent: TrainedAgent, view: EnvironmentView) -> dict[str, str]:
     """Quantities that can be mapped for an agent, with their labels."""
-    labels = {"score": "Score: return of an episode", "normalised": "Normalised score: return / ‖w‖"}
     exact = is_exact(agent, view)
+    measure = "return / optimum" if exact else "return / ‖w‖" if view.rules is None else "0 random, 1 oracle"
+    labels = {"score": "Score: return of an episode", "normalised": f"Normalised score: {measure}"}
     if exact:
         labels |= {"gap": "Gap to the optimum"}
     if agent.actor.learns_psi:
@@ -112,11 +114,7 @@ def heatmap(request: HeatmapRequest, agent: TrainedAgent) -> Iterator[PartialHea
     environments = environments_of(agent, request.trust, request.environment)
     w = request.tasks
     candidates = agent.candidates(w, request.candidates, np.random.default_rng(0))
-    # Returns grow with the length of w; at w = 0 there is nothing to divide by.
-    length = np.linalg.norm(w, axis=1) if request.quantity == "normalised" else np.ones(len(w))
-    scale = np.where(length > 0, length, np.nan)
-    for computed, progress in _values(request, agent, environments, w, candidates):
-        values = computed / scale
+    for values, progress in _values(request, agent, environments, w, candidates):
         yield PartialHeatmap(values.reshape(request.resolution, request.resolution), progress)
 
 
@@ -150,7 +148,10 @@ def _exact(
     if request.quantity in _BOUND_COLUMNS:
         return bound_table(agent, mdp, w, candidates.z)[_BOUND_COLUMNS[request.quantity]].to_numpy()
     scores = exact_scores(agent.actor, agent.network, mdp, w, candidates, parse_rule(request.rule))
-    return scores if request.quantity in _FROM_EPISODES else optimal_return(mdp, torch.from_numpy(w)).numpy() - scores
+    if request.quantity == "score":
+        return scores
+    best = optimal_return(mdp, torch.from_numpy(w)).numpy()
+    return best - scores if request.quantity == "gap" else scores / _positive(best)
 
 
 def _scores(
@@ -160,21 +161,79 @@ def _scores(
     w: NDArray[np.float64],
     candidates: CandidateSet[NDArray[np.float64]],
 ) -> Iterator[tuple[NDArray[np.float64], float]]:
-    """Mean return on every task as it grows; all tasks use the same layouts."""
+    """Mean return on every task as it grows, normalised if asked for; all tasks use the same layouts."""
     episodes = max(1, request.episodes)
     seeds = np.arange(episodes) + request.seed
     environment = agent.file.environment if request.environment is None else request.environment
     at_once = max(1, _BATCH_SIZES.get(environment, 32) // episodes)
-    values, rule = np.full(len(w), np.nan), parse_rule(request.rule)
+    values, rule, yardstick_of = np.full(len(w), np.nan), parse_rule(request.rule), _yardsticks(request, environments)
     for first in range(0, len(w), at_once):
         here = slice(first, min(first + at_once, len(w)))
         count = here.stop - here.start
-        batch = environments.batch(np.repeat(seeds, count).tolist(), gamma=1.0)
+        layouts = np.repeat(seeds, count).tolist()
+        batch, yardstick = environments.batch(layouts, gamma=1.0), yardstick_of(w[here], layouts)
         with closing(batch):
             sets = CandidateSet(*(array[here] for array in candidates))
             for returns, progress in _returns(agent, repeated(batch, w[here], sets, episodes), rule):
-                values[here] = returns.reshape(episodes, count).mean(axis=0)
+                values[here] = yardstick.normalised(returns.reshape(episodes, count).mean(axis=0))
                 yield values, (here.start + progress * count) / len(w)
+
+
+def _yardsticks(
+    request: HeatmapRequest, environments: EnvironmentSource
+) -> Callable[[NDArray[np.float64], list[int]], _Yardstick]:
+    """Make yardsticks for tasks and layouts: in the room its oracle, elsewhere the length of w."""
+    if request.quantity != "normalised":
+        return lambda w, layouts: _Length(np.ones(len(w)))
+    env = environments.one()
+    rules = getattr(env.unwrapped, "rules", None)
+    env.close()
+    if not isinstance(rules, RoomRules):
+        return lambda w, layouts: _Length(np.linalg.norm(w, axis=1))
+    policies = random_policy(request.seed), Oracle(rules)
+    return lambda w, layouts: _InTheSameRooms(rules, policies, w, layouts)
+
+
+class _Yardstick(Protocol):
+    def normalised(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Scores [K] of K tasks after one step more of the episodes."""
+
+
+@dataclass(frozen=True)
+class _Length:
+    """Returns grow with the length of w."""
+
+    length: NDArray[np.float64]  # [K]
+
+    def normalised(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        return scores / _positive(self.length)
+
+
+class _InTheSameRooms:
+    """The random policy, which scores 0, and the oracle, which scores 1, step by step in the layouts of the agent."""
+
+    def __init__(
+        self, rules: RoomRules, policies: tuple[StatePolicy, ...], w: NDArray[np.float64], layouts: list[int]
+    ) -> None:
+        self._policies, self._tasks = policies, len(w)
+        self._w = np.tile(w, (len(layouts) // len(w), 1))
+        self._rooms = [RoomBatch(len(layouts), rules, seeds=layouts, image_size=8) for _ in policies]
+
+    def normalised(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        for policy, rooms in zip(self._policies, self._rooms, strict=True):
+            rooms.move(policy.act(rooms.world, self._w))
+        of_random, of_oracle = (self._score(rooms) for rooms in self._rooms)
+        return (scores - of_random) / _positive(of_oracle - of_random)
+
+    def _score(self, rooms: RoomBatch) -> NDArray[np.float64]:
+        returns = np.einsum("bd,bd->b", rooms.world.collected, self._w)
+        mean: NDArray[np.float64] = returns.reshape(-1, self._tasks).mean(axis=0)
+        return mean
+
+
+def _positive(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Divisors, NaN where they are not positive: at w = 0, or if even the best return is not."""
+    return np.where(values > 1e-9, values, np.nan)
 
 
 def _returns(agent: TrainedAgent, batch: EpisodeBatch, rule: Rule) -> Iterator[tuple[NDArray[np.float64], float]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
@@ -30,6 +30,8 @@ class Training:
     """The line of metrics.jsonl that the last round wrote; None in rounds that write none."""
     milestone: int | None = None
     """Time of the last complete snapshot, in the unit of the budget."""
+    snapshot_scores: dict[int, pd.DataFrame] = field(default_factory=dict)
+    """Scores of snapshots during training, by milestone, if tasks are drawn from a distribution; not of the last."""
     scores: pd.DataFrame | None = None
     """The scores of all snapshots; None until the run is finished."""
     reason: str | None = None
@@ -72,7 +74,7 @@ def check_callbacks(callbacks: Sequence[Callback]) -> tuple[Callback, ...]:
 
 def metric_values(metrics: dict[str, Any]) -> dict[str, float]:
     """The numbers of a line of metrics.jsonl by name, for loggers."""
-    values = {name: metrics[name] for name in ("loss", "gradient", "episodes", "updates")}
+    values = {name: metrics[name] for name in ("loss", "gradient", "episodes", "updates", "score") if name in metrics}
     return values | {f"return/{task}": value for task, value in (metrics["returns"] or {}).items()}
 
 

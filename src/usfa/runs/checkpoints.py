@@ -34,6 +34,7 @@ class MetricsLog:
         self._recent: list[Update] = []
         self._started = time.monotonic()
         self.note = ""
+        self.score: float | None = None
         self._shown_return = ""
 
     def __enter__(self) -> MetricsLog:
@@ -64,6 +65,7 @@ class MetricsLog:
             "returns": returns or None,
             "seconds": round(time.monotonic() - self._started, 3),
         }
+        line |= {} if self.score is None else {"score": self.score}
         report = self._learner.acting.report()
         line |= {"cluster": report} if report else {}
         self._file.append(line)
@@ -85,9 +87,11 @@ class MetricsLog:
         }
 
     def _set_note(self, loss: float, returns: dict[str, float]) -> None:
-        """Set the text next to the progress bar; without new returns the previous ones stay."""
+        """Set the text next to the progress bar, with the score of the last snapshot, or the last returns."""
         if returns:
             self._shown_return = f"return {np.mean(list(returns.values())):.1f}, "
+        if self.score is not None:
+            self._shown_return = f"score {self.score:.4g}, "
         self.note = f"{self._shown_return}loss {loss:.4f}"
 
 

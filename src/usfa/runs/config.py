@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,6 +19,7 @@ from usfa.environments import EnvironmentSource, source
 from usfa.errors import InputError
 from usfa.learning import LearnerConfig, check_environments
 from usfa.networks import NetworkConfig
+from usfa.phi import PHI_FILES, LearnedPhi, load_phi
 from usfa.records import settle
 from usfa.registry import is_own, path_of, text_of
 from usfa.samplers import PolicySampler, parse_sampler
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
 else:  # configurations are saved as text
     AgentName = RuleName = str
 
-__all__ = ["EvaluationConfig", "TrainConfig", "environment_text", "phi_text", "tasks_text"]
+__all__ = ["EvaluationConfig", "TrainConfig", "environment_text", "load_features", "phi_text", "tasks_text"]
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,9 @@ class EvaluationConfig:
     """Episodes per task and candidate set, if scores are not exact."""
     epsilon: float = 0.001
     """Probability of a random action in these episodes."""
+    measure_errors: bool = True
+    """Measure the errors of ψ after training, for the rule cautious, with a twentieth of the steps of training and some
+    thousands at least. Otherwise typical errors are assumed."""
 
     def __post_init__(self) -> None:
         for setting in ("rules", "final_rules"):
@@ -90,8 +96,8 @@ class TrainConfig:
     environment_arguments: Mapping[str, bool | int | float | str] = field(default_factory=dict)
     """Arguments of the environment."""
     phi: str = "reward"
-    """Source of φ: reward (a vector), info (info["vector_reward"]), or module:function, a function of observation,
-    action and next observation."""
+    """Source of φ: reward (a vector), info (info["vector_reward"]), module:function, a function of observation,
+    action and next observation, or the directory of a learned φ; in Python also a function or a learned φ."""
     network: NetworkConfig = field(default_factory=NetworkConfig)
     learner: LearnerConfig = field(default_factory=LearnerConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
@@ -173,12 +179,35 @@ def environment_text(environment: object) -> str:
 
 
 def phi_text(phi: object) -> str:
-    """The text of a source of φ; InputError for a function that is not at the top of a module."""
-    if isinstance(phi, str):
+    """The text of a source of φ; InputError for a function that is not at the top of a module.
+
+    The directory of a learned φ is read, and becomes the text of its content.
+    """
+    if isinstance(phi, str) and (phi in ("reward", "info") or ":" in phi or not Path(phi).is_dir()):
         return phi
+    if isinstance(phi, str):
+        return load_features(phi).text
+    if isinstance(phi, LearnedPhi):
+        return phi.text
     if not isinstance(phi, FunctionType):
-        raise InputError(f"phi is {phi!r}; expected 'reward', 'info', or a function at the top of a module.")
+        raise InputError(
+            f"phi is {phi!r}; expected 'reward', 'info', a learned φ, or a function at the top of a module."
+        )
     return path_of(phi, "phi")
+
+
+def load_features(path: str | os.PathLike[str], trust: bool = False) -> LearnedPhi:
+    """Load a learned φ from the directory of `usfa learn-features`, of a run, or of an agent.
+
+    Args:
+        path: the directory.
+        trust: whether to import modules that its file names, for models and rewards of users.
+    """
+    directory = Path(path)
+    for inside in (directory, directory / "phi", directory / "agent"):
+        if (inside / PHI_FILES[0]).is_file():
+            return load_phi(inside, trust)
+    raise InputError(f"Directory {directory} holds no learned φ; expected one of usfa learn-features.")
 
 
 def tasks_text(tasks: object) -> str:

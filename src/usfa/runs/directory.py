@@ -5,6 +5,7 @@ manifest.json        the names of all other files of the run, and checksums of i
 metrics.jsonl        a line for every few updates
 trajectories.jsonl   the ledger of trajectories, on a cluster
 checkpoints/         the state to resume from, and snapshots
+phi/                 the learned φ, if there is one: safetensors and phi.json
 agent/               the trained agent: safetensors, config.json, model card
 scores.csv           long form, one row per agent, candidates, seed, snapshot and task
 figures/
@@ -25,7 +26,7 @@ import safetensors
 import safetensors.torch
 from torch import Tensor
 
-from usfa.agents import part_texts, updated_settings
+from usfa.agents import load_kept_phi, part_texts, updated_settings
 from usfa.errors import InputError
 from usfa.evaluation import read_scores
 from usfa.files import (
@@ -73,6 +74,7 @@ class RunDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.agent = path / "agent"
+        self.phi = path / "phi"
         self.scores = path / "scores.csv"
         self.figures = path / "figures"
         self.metrics = path / "metrics.jsonl"
@@ -133,7 +135,7 @@ class RunDirectory:
 
     def _sweep(self) -> None:
         """Remove temporary files of interrupted writes, except those of runs inside this directory."""
-        for folder in ("", "agent", "checkpoints", "figures"):
+        for folder in ("", "agent", "phi", "checkpoints", "figures"):
             inside = self.path / folder
             for entry in inside.iterdir() if inside.is_dir() and (not folder or not inside.is_symlink()) else ():
                 if is_temporary(self.path, f"{folder}/{entry.name}" if folder else entry.name):
@@ -315,7 +317,7 @@ class RunDirectory:
             write_atomically(self.metrics, checked_lines(kept)[0])
 
 
-_LAST_WRITTEN = {"scores.csv", "report.md"}  # their presence marks a finished run or experiment
+_LAST_WRITTEN = {"scores.csv", "report.md", "quality.csv"}  # their presence marks a finished run or experiment
 
 
 def _differences(was: dict[str, Any], now: dict[str, Any], inside: str = "") -> Iterator[str]:
@@ -339,6 +341,7 @@ def read_config(path: Path, kind: type[Config], trust: bool = False) -> Config:
     header, fields = _read_header(path)
     if trust:
         import_modules(part_texts(fields))
+    load_kept_phi(path.parent / "phi", fields.get("phi"), trust)
     if header["kind"] != kind.__name__:
         raise InputError(f"File {path} holds a {header['kind']}; expected a {kind.__name__}.")
     return from_json(kind, fields, f"File {path}")

@@ -10,24 +10,26 @@ from pathlib import Path
 
 from rich.console import Console
 
-from usfa.agents import AGENT_FILES, TrainedAgent, load_agent, part_texts, save_accuracy, updated_settings
+from usfa.agents import (
+    AGENT_FILES,
+    TrainedAgent,
+    load_agent,
+    load_kept_phi,
+    part_texts,
+    save_accuracy,
+    updated_settings,
+)
 from usfa.errors import InputError, told, unknown_name
 from usfa.evaluation import accuracy_of
 from usfa.files import read_json
+from usfa.names import SHIPPED_AGENTS
 from usfa.progress import progress_bar
 from usfa.records import from_json
 from usfa.registry import import_modules
 from usfa.runs.config import TrainConfig
 from usfa.runs.directory import RunDirectory, read_config
 
-__all__ = ["SHIPPED_AGENTS", "agent_directory", "load", "measure_and_save", "read_training"]
-
-SHIPPED_AGENTS: dict[str, str] = {
-    "trip": "USFA for the Trip MDP, preset trip-usfa, seed 0",
-    "room": "USFA for the room, from pixels, preset room-laptop for 7 million frames, seed 2",
-    "room-uvfa": "UVFA for the room, to compare with, preset room-laptop-uvfa, seed 0",
-}
-"""Agents in the package, with descriptions."""
+__all__ = ["agent_directory", "load", "measure_and_save", "read_training"]
 
 HUB = "hf://"
 """Before the name of a repository of the Hugging Face hub."""
@@ -118,6 +120,7 @@ def read_training(path: Path, trust: bool = False) -> TrainConfig:
     fields = read_json(path)
     if "weights_sha256" not in fields:
         return read_config(path, TrainConfig, trust)
+    load_kept_phi(path.parent, fields.get("phi"), trust)
     training = updated_settings(fields.get("training") or {})
     if trust:
         import_modules(part_texts(training))

@@ -47,7 +47,8 @@ _ROOM_PAPER = TrainConfig(
     environment="room",
     training_tasks="room-train",
     environment_arguments={"image_size": 84},
-    # Section 4.2 and Appendix C, which do not specify γ, the optimiser, the target network and the replay.
+    # Section 4.2 and Appendix C, which do not specify γ and the optimiser. Target network, replay and action gap are
+    # ours, see docs/room-settings.md.
     network=NetworkConfig(MNIH_2015, memory=256, trunk=(128,), embedding=(32, 32), head=(128,)),
     learner=LearnerConfig(
         policies="gaussian:0.1",
@@ -59,6 +60,7 @@ _ROOM_PAPER = TrainConfig(
         replay_capacity=20,
         updates_per_round=50,
         target_every=100,
+        action_gap=0.9,
         lambda_=0.9,
         gamma=0.97,
         epsilon=0.1,
@@ -123,40 +125,30 @@ ROOM_VARIANTS = {
 """Suffixes of the presets of the agents of Section 4.3 and Appendix D."""
 
 
-def _room_variants(name: str, base: TrainConfig, about: str) -> dict[str, tuple[TrainConfig, str]]:
+def _room_variants(name: str, base: TrainConfig) -> dict[str, TrainConfig]:
     """A preset for each of ROOM_VARIANTS, derived from `base`."""
-    broad = replace(base, learner=replace(base.learner, policies="gaussian:0.5"))
     variants = {
-        "usfa": (base, f"USFA in the room, {about}"),
-        "usfa-sigma-0.5": (broad, "the same with D_z = N(w, 0.5 I)"),
-        "usfa-8-tasks": (replace(base, training_tasks="room-train-large"), "the same with the eight-task M"),
-        "sf-gpi": (_sf_gpi(base), "the same with the points of M as its only policies"),
-        "uvfa": (_uvfa(base, "task", 1), "UVFA, learning each trajectory for the task that made it"),
-        "uvfa-off-policy": (
-            _uvfa(base, "train", len(base.tasks)),
-            "UVFA, learning each trajectory for every task in M",
-        ),
+        "usfa": base,
+        "usfa-sigma-0.5": replace(base, learner=replace(base.learner, policies="gaussian:0.5")),
+        "usfa-8-tasks": replace(base, training_tasks="room-train-large"),
+        "sf-gpi": _sf_gpi(base),
+        "uvfa": _uvfa(base, "task", 1),
+        "uvfa-off-policy": _uvfa(base, "train", len(base.tasks)),
     }
-    return {name + ROOM_VARIANTS[variant]: described for variant, described in variants.items()}
+    return {name + ROOM_VARIANTS[variant]: config for variant, config in variants.items()}
 
 
-PRESETS: dict[str, tuple[TrainConfig, str]] = {
-    "trip-usfa": (_TRIP, "USFA on the Trip MDP, Section 4.1"),
-    "trip-uvfa": (
-        _uvfa(_TRIP, "task", 1),
-        "UVFA on the Trip MDP, learning each step for the task that made it",
-    ),
-    "trip-uvfa-off-policy": (
-        _uvfa(_TRIP, "train", 2),
-        "UVFA on the Trip MDP, learning each step for every task in M",
-    ),
-    "trip-sf-gpi": (_sf_gpi(_TRIP), "learned SF&GPI on the Trip MDP"),
-    "one-state-usfa": (_ONE_STATE, "USFA on the one-state MDP, Appendix A"),
-    "one-state-uvfa": (_uvfa(_ONE_STATE, "train", 3), "UVFA on the one-state MDP, fitted to three tasks"),
-    **_room_variants("room-laptop", _ROOM_LAPTOP, "42×42 pixels and a small network, for 2 cores"),
-    **_room_variants("room-paper", _ROOM_PAPER, "with the paper's network and environments"),
+PRESETS: dict[str, TrainConfig] = {
+    "trip-usfa": _TRIP,
+    "trip-uvfa": _uvfa(_TRIP, "task", 1),
+    "trip-uvfa-off-policy": _uvfa(_TRIP, "train", 2),
+    "trip-sf-gpi": _sf_gpi(_TRIP),
+    "one-state-usfa": _ONE_STATE,
+    "one-state-uvfa": _uvfa(_ONE_STATE, "train", 3),
+    **_room_variants("room-laptop", _ROOM_LAPTOP),
+    **_room_variants("room-paper", _ROOM_PAPER),
 }
-"""Configurations with descriptions."""
+"""Configurations; usfa.names describes each in a sentence."""
 
 _VARIANTS = {
     **{f"room-laptop{end}": variant for variant, end in ROOM_VARIANTS.items()},
@@ -167,7 +159,7 @@ _VARIANTS = {
 def agent_name(config: TrainConfig) -> str:
     """Name of an agent in tables of scores: its variant in the paper, or its kind."""
     for name, variant in _VARIANTS.items():
-        if _variant_key(PRESETS[name][0]) == _variant_key(config):
+        if _variant_key(PRESETS[name]) == _variant_key(config):
             return variant
     return text_of(config.agent, "agent")
 
@@ -179,12 +171,12 @@ def _variant_key(config: TrainConfig) -> tuple[object, ...]:
 def preset(name: str) -> TrainConfig:
     if not isinstance(name, str) or name not in PRESETS:
         raise unknown_name("preset", name, PRESETS)
-    return PRESETS[name][0]
+    return PRESETS[name]
 
 
 def command_for(config: TrainConfig) -> str:
     """The command that repeats a training: with a preset and changed flags if possible, otherwise with config.json."""
-    for name, (found, _) in PRESETS.items():
+    for name, found in PRESETS.items():
         same = replace(
             found,
             seeds=config.seeds,

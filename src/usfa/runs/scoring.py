@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -25,7 +25,18 @@ from usfa.runs.directory import RunDirectory
 from usfa.samplers import LearnedPolicies, parse_sampler
 from usfa.tasks import parse_tasks
 
-__all__ = ["final_counts", "final_means", "measure_accuracy", "score_agent", "score_snapshots"]
+__all__ = [
+    "MEASURED",
+    "final_counts",
+    "final_means",
+    "measure_accuracy",
+    "score_agent",
+    "score_snapshot",
+    "score_snapshots",
+]
+
+MEASURED = 20
+"""Steps of training for each step that measures the errors of ψ afterwards."""
 
 
 def measure_accuracy(
@@ -36,17 +47,17 @@ def measure_accuracy(
     console: Console | None,
     name: str,
 ) -> tuple[Accuracy, ...]:
-    """Measure the errors of ψ of every run after training; empty if the agent does not learn ψ.
+    """Measure the errors of ψ of every run after training; empty if it is not asked for, or ψ is not learned.
 
     Args:
         config: the configuration.
         agent: the agent.
         parameters: its weights after training, each [R, ...].
-        frames: frames of training of every run; a twentieth of them is used to measure.
+        frames: frames of training of every run; one for each `MEASURED` of them is used to measure.
         console: for the progress bar; None shows nothing.
         name: name of the agent.
     """
-    if not agent.learns_psi:
+    if not (agent.learns_psi and config.evaluation.measure_errors):
         return ()
     networks = agent.networks(parameters)
     learned = LearnedPolicies(config.tasks, parse_sampler(config.learner.policies, config.tasks), config.learner.tasks)
@@ -55,40 +66,69 @@ def measure_accuracy(
         for index, (seed, own) in enumerate(zip(config.seeds, frames, strict=True)):
             of_run, rng = networks.network(index), np.random.default_rng([seed, 3])
             measured.append(
-                measured_accuracy(agent, of_run, config.environments, learned, config.learner.gamma, own // 20, rng)
+                measured_accuracy(
+                    agent, of_run, config.environments, learned, config.learner.gamma, own // MEASURED, rng
+                )
             )
             bar.update(index + 1)
     return tuple(measured)
 
 
 def score_snapshots(
-    config: TrainConfig, file: AgentFile, run: RunDirectory, name: str, bar: ProgressBar
+    config: TrainConfig,
+    file: AgentFile,
+    run: RunDirectory,
+    name: str,
+    bar: ProgressBar,
+    known: Mapping[int, pd.DataFrame] | None = None,
 ) -> pd.DataFrame:
     """Score every snapshot on every set of test tasks with every candidate set and rule.
 
     Each run is scored with its own seed, see :class:`ScoringProtocol`, so that `usfa evaluate` can repeat the scores.
     The accuracy in `file` applies to the last snapshot; in earlier ones ψ is treated as exact. A snapshot that is
-    missing or damaged is left out with a warning; InputError is raised if none is left.
+    missing or damaged is left out with a warning; InputError is raised if none is left. `known` has tables of
+    :func:`score_snapshot` by milestone, which are not computed again.
     """
     tables: list[pd.DataFrame] = []
     scorer = Scorer(config.environments)
     for count, milestone in enumerate(config.milestones, 1):
         last = count == len(config.milestones)
         try:
-            parameters, counters = _read_snapshot(config, file.agent(), run, milestone)
+            table = None if last else (known or {}).get(milestone)
+            own = _score(config, file, run, name, milestone, scorer, last) if table is None else table
         except InputError as error:
             warnings.warn(f"The scores lack snapshot {milestone}: {error}", stacklevel=2)
             continue
-        own_file = file if last else _without_errors(file)
-        weights = [{key: x[index] for key, x in parameters.items()} for index in range(len(config.seeds))]
-        agents = [TrainedAgent(own_file, own, seed) for own, seed in zip(weights, config.seeds, strict=True)]
-        runs = {"seed": config.seeds, "snapshot": [milestone] * len(agents), **counters}
-        columns = {key: np.array(values, np.int64) for key, values in runs.items()}
-        tables += _tables_of(config, scorer, agents, name, _rules(config, agents[0].actor, last), columns)
+        tables.append(own)
         bar.update(count)
     if not tables:
         raise InputError(f"The run in {run.path} has no intact snapshot to score; its agent is in {run.agent}.")
     return pd.concat(tables, ignore_index=True)
+
+
+def score_snapshot(config: TrainConfig, file: AgentFile, run: RunDirectory, name: str, milestone: int) -> pd.DataFrame:
+    """Score one snapshot before the last, as :func:`score_snapshots` does."""
+    return _score(config, file, run, name, milestone, Scorer(config.environments), last=False)
+
+
+def _score(
+    config: TrainConfig,
+    file: AgentFile,
+    run: RunDirectory,
+    name: str,
+    milestone: int,
+    scorer: Scorer,
+    last: bool,
+) -> pd.DataFrame:
+    """Scores of one snapshot; raise InputError if it is missing or damaged."""
+    parameters, counters = _read_snapshot(config, file.agent(), run, milestone)
+    own_file = file if last else _without_errors(file)
+    weights = [{key: x[index] for key, x in parameters.items()} for index in range(len(config.seeds))]
+    agents = [TrainedAgent(own_file, own, seed) for own, seed in zip(weights, config.seeds, strict=True)]
+    runs = {"seed": config.seeds, "snapshot": [milestone] * len(agents), **counters}
+    columns = {key: np.array(values, np.int64) for key, values in runs.items()}
+    rules = _rules(config, agents[0].actor, last)
+    return pd.concat(_tables_of(config, scorer, agents, name, rules, columns), ignore_index=True)
 
 
 def score_agent(agent: TrainedAgent, config: TrainConfig, name: str) -> pd.DataFrame:
@@ -121,7 +161,7 @@ def _is_whole(counters: object) -> bool:
 
 def _without_errors(file: AgentFile) -> AgentFile:
     no_error = Accuracy((0.0,) * file.spec.features, ((0.0, 0.0),))
-    return replace(file, accuracy=(no_error,) * len(file.accuracy))
+    return replace(file, accuracy=(no_error,) * (len(file.seeds) if file.agent().learns_psi else 0))
 
 
 def _rules(config: TrainConfig, agent: Agent, last: bool) -> tuple[str, ...]:

@@ -3,27 +3,46 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from usfa.environments import Environment, EnvironmentBatch, ObservationSpec, PhiSource, feature_count, source
+from usfa.environments import (
+    LEARNED,
+    Environment,
+    EnvironmentBatch,
+    EnvironmentSource,
+    ObservationSpec,
+    PhiSource,
+    feature_count,
+    known_phi,
+    source,
+)
 from usfa.errors import InputError
 from usfa.evaluation import exact_mdp
-from usfa.learning import LearnerConfig
+from usfa.learning import Learner, LearnerConfig
 from usfa.networks import MNIH_2015, NetworkConfig
+from usfa.phi import LearnedPhi
 from usfa.progress import ProgressBar, progress_bar
-from usfa.runs.config import EvaluationConfig, TrainConfig, environment_text, phi_text
+from usfa.runs.budget import MEMBERS, check_budget, measured_costs, plan
+from usfa.runs.config import EvaluationConfig, TrainConfig, environment_text, phi_text, tasks_text
+from usfa.runs.training import build_agent
+from usfa.threads import threads
 
-__all__ = ["settings_for"]
+__all__ = ["fitting_numbers", "settings_for"]
 
 Array = NDArray[np.float64]
 
 RANDOM_STEPS = 2000
-"""Random steps to estimate the size of returns and observations."""
+"""Random steps to estimate the size of returns and observations, if they are quick and few beside the budget."""
+RANDOM_SECONDS = 20.0
+"""Their maximum time."""
 
 # Measured on MO-Gymnasium's environments, see docs/mo-gymnasium.md.
 _VECTORS = LearnerConfig(
@@ -55,32 +74,44 @@ def settings_for(
     arguments: Mapping[str, bool | int | float | str] | None = None,
     phi: PhiSource = "reward",
     console: Console | None = None,
+    frames: int | None = None,
+    minutes: float | None = None,
 ) -> TrainConfig:
     """Choose a configuration to train in any environment for all preferences on the simplex.
+
+    Without a budget, training takes as many steps as the settings were chosen for. With one, the number of environments
+    and of updates per step depend on it, see :mod:`usfa.runs.budget`.
 
     Args:
         environment: its name, as in :func:`usfa.environments.make`, or its class or a function at the top of a module.
         arguments: arguments of the environment.
         phi: source of φ, see :class:`usfa.environments.VectorReward`.
-        console: for a temporary progress bar; None shows nothing.
+        console: for a temporary progress bar, and a sentence about the budget; None shows nothing.
+        frames: environment steps of training per seed.
+        minutes: of the whole training, with measuring before it and scoring after it.
     """
+    began = time.perf_counter()
+    check_budget(frames, minutes)
     environment, phi = environment_text(environment), phi_text(phi)
     if not isinstance(arguments, Mapping | None):
         raise InputError(f"arguments is {arguments!r}; expected a dict of the environment's arguments.")
     env = source(environment, phi=phi, **(arguments or {})).one()
     spec, features = ObservationSpec.of(env.observation_space), feature_count(env)
     learner = replace(_learner(spec), gamma=_discount(env))
-    with progress_bar(f"random steps in {environment}", RANDOM_STEPS, "steps", console, stays=False) as bar:
-        seen, returns = _random_play(env, learner.gamma, bar)
+    steps = RANDOM_STEPS if frames is None else max(1, min(RANDOM_STEPS, frames // 10))
+    limit = RANDOM_SECONDS if minutes is None else min(RANDOM_SECONDS, 2 * minutes)
+    with progress_bar(f"random steps in {environment}", steps, "steps", console, stays=False) as bar:
+        played = _random_play(env, learner.gamma, steps, limit, bar)
+    seen, returns = played.seen, played.returns
     network = NetworkConfig(trunk=(128,), head=(128,), output_scale=_size(returns))
     if spec.is_image:
         network = replace(network, convolutions=_convolutions(min(spec.shape[:2])), normalise=True)
     if spec.is_vector:
         centre, scale = np.where(spec.amounts, (seen.mean(axis=0), _spread(seen)), [[0.0], [1.0]])
         network = replace(network, obs_centre=_rounded(centre), obs_scale=_rounded(scale))
-    return TrainConfig(
+    config = TrainConfig(
         environment=environment,
-        training_tasks=f"corners:{features}",
+        training_tasks=_training_tasks(phi, features),
         environment_arguments=dict(arguments or {}),
         phi=phi,
         network=network,
@@ -90,6 +121,59 @@ def settings_for(
         ),
         seeds=(0,),
     )
+    if frames is None and minutes is None:
+        return config
+    with threads(config.threads):
+        costs = measured_costs(config, partial(_trial, config), played.seconds_per_step, played.longest)
+    planned = plan(config, frames, minutes, costs._replace(start=time.perf_counter() - began))
+    if console is not None:
+        console.print(planned.sentence, highlight=False, markup=False, soft_wrap=True)
+    return planned.config
+
+
+def _trial(config: TrainConfig, learner: LearnerConfig, environments: EnvironmentSource) -> Learner:
+    """A learner of one seed with other settings and environments, and with the larger network of few steps."""
+    larger = replace(config, network=replace(config.network, members=MEMBERS))
+    return Learner(build_agent(larger), learner, environments, config.tasks, (0,))
+
+
+def _training_tasks(phi: str, features: int) -> str:
+    """The tasks that φ was learned from; otherwise the D tasks with a single 1."""
+    learned = known_phi(phi) if phi.startswith(LEARNED) else None
+    tasks = learned.tasks if isinstance(learned, LearnedPhi) else np.zeros((0, features))
+    return tasks_text(tasks) if len(tasks) and not np.array_equal(tasks, np.eye(features)) else f"corners:{features}"
+
+
+def fitting_numbers(learner: LearnerConfig, tasks: int, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Add to changes of a learner's numbers those of other numbers that then fit: the nearest, if any does not.
+
+    With fixed tasks, environments are a multiple of the tasks; updates per round divide the trajectories of a round.
+
+    Args:
+        learner: the configuration that is changed.
+        tasks: the number of training tasks.
+        changes: new values of `environments`, `updates_per_round`, `replay_ratio` and `tasks`, which are kept.
+    """
+    new = {name: getattr(learner, name) for name in ("environments", "updates_per_round", "replay_ratio", "tasks")}
+    new |= changes
+    each = 1 + new["replay_ratio"]  # trajectories of a round per environment, new and replayed
+    if min(new["environments"], new["updates_per_round"], each) < 1:
+        return dict(changes)  # the configuration refuses them
+    if "environments" not in changes:
+        step = tasks if new["tasks"] == "fixed" else 1
+        if "updates_per_round" in changes:
+            step = math.lcm(step, new["updates_per_round"] // math.gcd(new["updates_per_round"], each))
+        new["environments"] = max(1, round(new["environments"] / step)) * step
+    if "updates_per_round" not in changes:
+        new["updates_per_round"] = _nearest_divisor(new["environments"] * each, new["updates_per_round"])
+    return {name: value for name, value in new.items() if name in changes or value != getattr(learner, name)}
+
+
+def _nearest_divisor(number: int, wanted: int) -> int:
+    """The divisor of a number nearest to the wanted one; of two that are equally near, the smaller."""
+    below = next(count for count in range(min(wanted, number), 0, -1) if number % count == 0)
+    above = (count for count in range(wanted, 2 * wanted - below) if number % count == 0)
+    return next(above, below)
 
 
 def _learner(spec: ObservationSpec) -> LearnerConfig:
@@ -132,23 +216,35 @@ def _rounded(values: Array) -> tuple[float, ...]:
     return tuple(float(f"{x:.3g}") for x in values)
 
 
-def _random_play(env: Environment, gamma: float, bar: ProgressBar) -> tuple[Array, Array]:
-    """Vector observations [steps, ...] (empty for images) and discounted returns [steps, D] of random actions.
+class _Played(NamedTuple):
+    """Random play: what it showed, and what it took."""
 
-    Returns are truncated at the last step. Closes the environment.
-    """
+    seen: Array  # [steps, ...]  vector observations, empty for images
+    returns: Array  # [steps, D]    discounted, truncated at the last step
+    seconds_per_step: float
+    longest: int  # steps of the longest episode
+
+
+def _random_play(env: Environment, gamma: float, steps: int, seconds: float, bar: ProgressBar) -> _Played:
+    """Act at random for a number of steps, or until the time is over. Closes the environment."""
     batch = EnvironmentBatch([env], gamma, [0])
     rng = np.random.default_rng(0)
-    seen, steps = [], []
-    for _ in range(RANDOM_STEPS):
+    seen: list[Array] = []
+    rewards: list[tuple[Array, float]] = []
+    length = longest = 0
+    began = time.perf_counter()
+    while len(rewards) < steps and (not rewards or time.perf_counter() - began < seconds):
         if batch.spec.is_vector:
             seen.append(batch.observation[0].astype(np.float64))
         step = batch.step(np.array([rng.choice(np.flatnonzero(batch.legal[0]))]))
-        steps.append((step.phi[0].astype(np.float64), 0.0 if step.ended[0] else gamma))
+        rewards.append((step.phi[0].astype(np.float64), 0.0 if step.ended[0] else gamma))
+        length = 0 if step.ended[0] else length + 1
+        longest = max(longest, length + 1)
         bar.advance(1)
+    each = (time.perf_counter() - began) / len(rewards)
     batch.close()
     returns, after = [], np.zeros(batch.features)
-    for phi, discount in reversed(steps):
+    for phi, discount in reversed(rewards):
         after = phi + discount * after
         returns.append(after)
-    return np.array(seen), np.array(returns)
+    return _Played(np.array(seen), np.array(returns), each, longest)

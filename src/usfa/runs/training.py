@@ -16,18 +16,29 @@ import pandas as pd
 import torch
 from rich.console import Console
 
-from usfa.agents import AGENT_FILES, AGENTS, Agent, AgentFile, AgentSpec, check_candidates, read_agent, save_agent
+from usfa.agents import (
+    AGENT_FILES,
+    AGENTS,
+    Agent,
+    AgentFile,
+    AgentSpec,
+    check_candidates,
+    keep_phi,
+    read_agent,
+    save_agent,
+)
 from usfa.cluster import ClusterConfig
 from usfa.cluster.acting import ClusterActing
 from usfa.cluster.ray import RayFleet, connected
 from usfa.decisions import candidate_set
-from usfa.environments import Environment, ObservationSpec, action_count, feature_count
+from usfa.environments import LEARNED, Environment, ObservationSpec, action_count, feature_count
 from usfa.environments.batch import close_environment, failing_in
 from usfa.errors import Diverged, InputError
 from usfa.evaluation import csv_bytes, exact_mdp
 from usfa.files import require_space
 from usfa.learning import Learner, Precision, bytes_of_past, check_replay, choose_device, choose_precision
 from usfa.networks import Parameters
+from usfa.phi import PHI_FILES
 from usfa.progress import AUTO, Display, interruptible, progress_bar, shown_on
 from usfa.records import to_json
 from usfa.registry import text_of
@@ -36,9 +47,9 @@ from usfa.runs.checkpoints import Checkpoints, MetricsLog, SnapshotWriter, in_ha
 from usfa.runs.config import TrainConfig
 from usfa.runs.directory import OnExisting, RunDirectory
 from usfa.runs.presets import agent_name, command_for
-from usfa.runs.scoring import final_counts, final_means, measure_accuracy, score_snapshots
+from usfa.runs.scoring import final_counts, final_means, measure_accuracy, score_snapshot, score_snapshots
 from usfa.samplers import parse_sampler
-from usfa.tasks import parse_tasks
+from usfa.tasks import TASKS_OF_M, parse_tasks
 from usfa.threads import threads
 
 __all__ = ["build_agent", "train"]
@@ -83,10 +94,18 @@ def train(
         RunDirectory.opened(Path(path), config, existing) as run,
         threads(config.threads),
     ):
+        _keep_phi(config, run)
         scores = _intact(run, run.read_scores) if run.was_written(run.scores) else None
         if scores is None or _intact(run, partial(read_agent, run.agent)) is None:
             _train(config, agent, run, console, name or agent_name(config), cluster, watching, scores)
         return run
+
+
+def _keep_phi(config: TrainConfig, run: RunDirectory) -> None:
+    """Write a learned φ into the run directory, so that the run can be resumed without the one it came from."""
+    if config.phi.startswith(LEARNED):
+        run.claim(*(f"{run.phi.name}/{file}" for file in PHI_FILES))
+        keep_phi(run.phi, config.phi)
 
 
 def _check_arguments(config: object, path: object, cluster: object) -> None:
@@ -153,7 +172,7 @@ def _finish(
     file = replace(file, accuracy=measure_accuracy(config, agent, weights, counts["frames"], console, name))
     if scores is None:
         with progress_bar(f"{name}: scoring snapshots", len(config.milestones), "snapshots", console) as bar:
-            scores = score_snapshots(config, file, run, name, bar)
+            scores = score_snapshots(config, file, run, name, bar, training.snapshot_scores)
     save_agent(run.agent, replace(file, scores=final_means(config, scores)), weights)
     run.seal_logs()
     run.write(run.scores.name, csv_bytes(scores))
@@ -234,6 +253,7 @@ def _learn(
             training.update = learner.step()
             training.metrics = log.write(training.update)
             written = snapshots.update(learner)
+            log.score = _score_now(training, written, label, cluster, log.score)
             note = ", ".join(filter(None, (log.note, learner.acting.note)))
             bar.update(float(np.minimum(learner.progress, config.learner.budget).mean()), note)
             if checkpoints.due:
@@ -248,6 +268,25 @@ def _learn(
             _keep_agent(training, cluster)
         else:
             checkpoints.keep()
+
+
+def _score_now(
+    training: Training, written: Sequence[int], name: str, cluster: ClusterConfig, before: float | None
+) -> float | None:
+    """Score the snapshots that were written before the last one, if tasks are drawn from a distribution.
+
+    The scores are needed at the end anyway. With tasks of M, the returns of the episodes of training tell as much.
+    """
+    config, learner = training.config, training.learner
+    if config.learner.tasks in TASKS_OF_M:
+        return before
+    for milestone in written:
+        if 0 < milestone < config.milestones[-1]:
+            counts = {"frames": learner.frames.tolist(), "episodes": learner.episodes.tolist()}
+            file = _agent_file(config, learner.agent, learner, counts, cluster)
+            training.snapshot_scores[milestone] = score_snapshot(config, file, training.run, name, milestone)
+            before = float(training.snapshot_scores[milestone].score.mean())
+    return before
 
 
 def _keep_agent(training: Training, cluster: ClusterConfig) -> None:

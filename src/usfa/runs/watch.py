@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import io
-import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -19,7 +17,7 @@ from rich.console import Console
 
 from usfa.agents import Policy, TrainedAgent
 from usfa.decisions import rule_name
-from usfa.environments import Environment, feature_count, feature_names, make
+from usfa.environments import LEARNED, Environment, feature_count, feature_names, make
 from usfa.environments.batch import failing_in
 from usfa.environments.room import OBJECTS, RoomRules
 from usfa.environments.room.rules import split_arguments, wall_cells
@@ -28,67 +26,12 @@ from usfa.figures.films import MapOfRoom, Pixels, compose, contact_sheet
 from usfa.files import require_free, write_atomically
 from usfa.progress import progress_bar
 from usfa.runs.loading import load
+from usfa.runs.watch_options import Watch
 from usfa.tasks import format_task, parse_task
 
 __all__ = ["Watch", "watch"]
 
 STATE_POLICIES = ("oracle", "greedy")
-
-
-@dataclass(frozen=True)
-class Watch:
-    """The episode to record."""
-
-    task: str
-    """The task w: "1,-1,0,0" or "1-100"."""
-    agent: str | None = None
-    """A trained agent: a name or a run directory."""
-    candidates: str | None = None
-    """The candidate set C of the agent."""
-    trust: bool = False
-    """Allow the agent's file to name modules to import, for its network, sampler or agent class."""
-    rule: str | None = None
-    """The decision rule of the agent: cautious (the default), gpi, follow."""
-    policy: Literal["random", "greedy", "oracle"] = "oracle"
-    """The policy if there is no agent: random, or greedy or oracle, which use the true state of the room."""
-    steps: int = 300
-    """Number of decisions to record, 15 per second; fewer if the episode ends earlier."""
-    seed: int = 0
-    """Random seed of the environment and of the random policy."""
-    arguments: Mapping[str, bool | int | float | str] = field(default_factory=dict)
-    """Arguments of the environment, such as: types 6 layout "...../.##../...../...../....." (a slash ends a line)."""
-    phi: str | None = None
-    """Source of φ: reward (a vector), info (info["vector_reward"]), or module:function; by default that of the
-    agent's training, or reward."""
-    size: int = 336
-    """Width and height in pixels of the view, and of the map beside it."""
-    out: Path | None = None
-    """File of the film, .gif or .mp4; by default runs/watch-ENVIRONMENT-ACTOR-TASK.gif. The contact sheet is written to
-    the same name with .png."""
-    overwrite: bool = False
-    """Replace an existing film and contact sheet."""
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.steps <= 100_000:
-            raise InputError(f"steps is {self.steps}; expected 1 to 100000.")
-        if self.seed < 0:
-            raise InputError(f"seed is {self.seed}; expected 0 or more.")
-        if not 42 <= self.size <= 1024:
-            raise InputError(f"size is {self.size}; expected 42 to 1024 pixels.")
-        for name, value in {"candidates": self.candidates, "rule": self.rule}.items():
-            if value is not None and self.agent is None:
-                raise InputError(f"{name} is {value!r}, but there is no agent; expected one with --agent.")
-        if self.out is not None and self.out.suffix not in {".gif", ".mp4"}:
-            raise InputError(f"out is {self.out}; expected a name that ends in .gif or .mp4.")
-
-    @property
-    def actor(self) -> str:
-        """The name of the agent or policy."""
-        return self.policy if self.agent is None else self.agent
-
-    def path(self, environment: str) -> Path:
-        actor = self.policy if self.agent is None else Path(self.agent).resolve().name
-        return self.out or Path("runs") / (re.sub(r"[:/;]", "-", f"watch-{environment}-{actor}-{self.task}") + ".gif")
 
 
 def watch(environment: str, request: Watch, console: Console | None = None) -> tuple[Path, Path]:
@@ -193,7 +136,8 @@ def _phi_of(agent: TrainedAgent | None, request: Watch) -> str:
     """The source of φ in the request, else that of the agent's training."""
     if request.phi is not None or agent is None:
         return request.phi or "reward"
-    if ":" in agent.file.phi:  # never import a function that an untrusted file names
+    own = ":" in agent.file.phi and not agent.file.phi.startswith(LEARNED)
+    if own:  # never import a function that an untrusted file names
         raise InputError(f"The agent's φ is the function {agent.file.phi!r}; pass it as --phi if you trust it.")
     return agent.file.phi
 

@@ -1,5 +1,4 @@
 import json
-import os
 import subprocess
 import sys
 import warnings
@@ -100,38 +99,6 @@ def test_bad_input(arguments, said):
     with pytest.raises(InputError) as error:
         make("room", **arguments)
     assert said in str(error.value)
-
-
-FIRST_FRAME = """
-from usfa.environments import make
-print(make("room").reset(seed=0)[0].sum())
-"""
-
-
-BLOCKED = """
-import os
-from numba.core import caching
-writable = caching._CacheLocator.ensure_cache_path
-def refuse(self):
-    if not self.get_cache_path().startswith(os.path.join({allowed!r}, "usfa-numba-")): raise OSError("read-only")
-    writable(self)
-caching._CacheLocator.ensure_cache_path = refuse
-"""
-
-
-@pytest.mark.parametrize("kept", [True, False], ids=["temporary", "nowhere"])
-def test_works_where_the_usual_caches_cannot_be_written(tmp_path, kept):
-    """As with a read-only home: compiled code is kept in a private temporary folder, or not at all."""
-    environment = {**os.environ, "HOME": "/nonexistent", "TMPDIR": str(tmp_path)}
-    environment.pop("NUMBA_CACHE_DIR", None)
-    frames = [
-        subprocess.run(
-            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=100
-        ).stdout
-        for code in (FIRST_FRAME, BLOCKED.format(allowed=str(tmp_path) if kept else "/nowhere") + FIRST_FRAME)
-    ]
-    assert frames[0] == frames[1] != ""
-    assert bool(list(tmp_path.glob("usfa-numba-*/**/*.nbi"))) == kept
 
 
 def test_importing_the_library_starts_neither_compiler_nor_torch():

@@ -50,6 +50,7 @@ def test_ten_thousand_random_steps_of_every_variant(rules):
     run_and_check(rules)
 
 
+@pytest.mark.long
 def test_nothing_is_written_out_of_bounds(tmp_path):
     """Every variant once more, with numba checking each index; the cache is its own, for it holds other code."""
     code = (

@@ -79,6 +79,11 @@ class RoomBatch:
     def __len__(self) -> int:
         return len(self.observation)
 
+    @property
+    def next_observation(self) -> NDArray[np.uint8]:
+        """The observation after the last step; no episode terminates, so it is the present one."""
+        return self.observation
+
     def reset(self, seeds: Sequence[int]) -> NDArray[np.uint8]:
         """Begin an episode in each room from its own seed; return the observation."""
         if len(seeds) != len(self):

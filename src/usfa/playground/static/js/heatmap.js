@@ -228,7 +228,7 @@ export class HeatmapPanel {
     if (cell) {
       const { ticks, values, x, y } = this.map, { features } = this.session, value = values[cell[1]][cell[0]];
       find("heatmap-status").textContent = `${features[x].name} ${plain(ticks[cell[0]])}, ${features[y].name} ${plain(ticks[cell[1]])}: ` +
-        (value === null ? "not computed yet" : plain(value, digits(value)));
+        (value !== null ? plain(value, digits(value)) : this.map.progress < 1 ? "not computed yet" : "not defined");
     }
     this.draw();
   }

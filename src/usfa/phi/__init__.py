@@ -1,0 +1,41 @@
+"""φ that is learned: from the rewards of several tasks, or without any reward."""
+
+from usfa.phi.data import Behaviour, RandomActions, Transitions, collect, concatenated, read_transitions
+from usfa.phi.learned import PHI_FILES, LearnedPhi, PhiReport, check_features, learn_phi, load_phi, predict
+from usfa.phi.learners import LeastSquares, NetworkFit, NoProgress, PhiLearner, Progress, RewardsThemselves
+from usfa.phi.model import PHI_MODELS, LinearPhi, NetworkPhi, PhiModel, PhiSpec, RewardsPhi
+from usfa.phi.stream import Meeting, TaskStream
+from usfa.phi.unsupervised import Contrastive, Laplacian, RandomFeatures
+
+__all__ = [
+    "PHI_FILES",
+    "PHI_MODELS",
+    "Behaviour",
+    "Contrastive",
+    "Laplacian",
+    "LearnedPhi",
+    "LeastSquares",
+    "LinearPhi",
+    "Meeting",
+    "NetworkFit",
+    "NetworkPhi",
+    "NoProgress",
+    "PhiLearner",
+    "PhiModel",
+    "PhiReport",
+    "PhiSpec",
+    "Progress",
+    "RandomActions",
+    "RandomFeatures",
+    "RewardsPhi",
+    "RewardsThemselves",
+    "TaskStream",
+    "Transitions",
+    "check_features",
+    "collect",
+    "concatenated",
+    "learn_phi",
+    "load_phi",
+    "predict",
+    "read_transitions",
+]

@@ -1,0 +1,340 @@
+"""Transitions with the rewards of K tasks: collected in an environment, or read from a file.
+
+Files are npz archives with the names of D4RL, without pickles: observations [N, ...], actions [N], next_observations
+[N, ...], rewards [N] or [N, K], and episodes [N] or terminals and timeouts [N]; reward_names and weights are optional.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usfa.environments import Batch, EnvironmentSource, ObservationSpec
+from usfa.errors import InputError
+from usfa.files import read_bytes, write_atomically
+
+__all__ = ["Behaviour", "RandomActions", "Transitions", "check_rewards", "collect", "concatenated", "read_transitions"]
+
+Behaviour = Callable[[Batch], NDArray[np.int64]]
+"""Chooses an action [B] in each of B environments."""
+
+ENVIRONMENTS = 32
+"""Environments that data is collected in at once."""
+_WARM_UP = 2000  # transitions that are all kept, to find out which rewards are rare
+_COMMON_PER_RARE = 4  # transitions without a rare reward that are kept for each with one
+
+
+@dataclass(frozen=True)
+class Transitions:
+    """N transitions with the rewards of K tasks."""
+
+    observation: NDArray[Any]  # [N, ...]  encoded, see ObservationSpec
+    action: NDArray[np.int64]  # [N]
+    next_observation: NDArray[Any]  # [N, ...]  encoded
+    rewards: NDArray[np.float32]  # [N, K]
+    episode: NDArray[np.int64]  # [N]      number of its episode
+    weight: NDArray[np.float32]  # [N]      number of transitions that it stands for
+    seen: NDArray[np.bool_]  # [N, K]   whether the reward was observed; others have no effect
+    names: tuple[str, ...]  # K names of the rewards
+    spec: ObservationSpec
+    actions: int
+
+    def __len__(self) -> int:
+        return len(self.action)
+
+    def rows(self, index: NDArray[Any]) -> Transitions:
+        """A part of the transitions, by index or mask."""
+        names = ("observation", "action", "next_observation", "rewards", "episode", "weight", "seen")
+        return replace(self, **{name: getattr(self, name)[index] for name in names})
+
+    def split(self, share: float = 0.2, seed: int = 0) -> tuple[Transitions, Transitions]:
+        """Split into transitions to learn from and a share of whole episodes that is held out."""
+        episodes = np.unique(self.episode)
+        if len(episodes) < 2:
+            raise InputError(f"The data has {len(episodes)} episode; expected at least 2, to hold one out.")
+        held = np.random.default_rng([seed, 7]).permutation(episodes)[: max(1, round(share * len(episodes)))]
+        out = np.isin(self.episode, held)
+        return self.rows(~out), self.rows(out)
+
+    def save(self, path: Path) -> None:
+        """Write an npz file that :func:`read_transitions` reads."""
+        content = io.BytesIO()
+        np.savez(
+            content,
+            observations=self.observation,
+            actions=self.action,
+            next_observations=self.next_observation,
+            rewards=self.rewards,
+            episodes=self.episode,
+            weights=self.weight,
+            seen=self.seen,
+            reward_names=np.array(self.names),
+            encoded=np.array(True),
+        )
+        write_atomically(path, content.getvalue())
+
+
+def concatenated(parts: Sequence[Transitions]) -> Transitions:
+    """All transitions of several data sets with the same rewards; their episodes stay apart."""
+    names = ("observation", "action", "next_observation", "rewards", "weight", "seen")
+    joined: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    starts = np.cumsum([0, *(int(part.episode.max()) + 1 for part in parts[:-1])])
+    episode = np.concatenate([part.episode + start for part, start in zip(parts, starts, strict=True)])
+    return replace(parts[0], episode=episode, **joined)
+
+
+# --- checks ---
+
+
+def check_rewards(data: Transitions) -> None:
+    """Raise InputError for rewards that nothing can be learned from."""
+    for index, name in enumerate(data.names):
+        own = data.rewards[data.seen[:, index], index]
+        if not len(own):
+            raise InputError(f"The reward {name!r} was never observed; expected at least one transition with it.")
+        if not np.isfinite(own).all():
+            raise InputError(f"The reward {name!r} holds NaN or infinity; expected finite numbers.")
+        if (own == own[0]).all():
+            raise InputError(
+                f"The reward {name!r} is {own[0]:g} in all {len(own):,} transitions; expected one that varies: collect "
+                "more data, or leave it out."
+            )
+
+
+# --- files ---
+
+
+def read_transitions(path: Path, spec: ObservationSpec, actions: int, environment: str) -> Transitions:
+    """Read an npz file; raise InputError if it is anything else, or data of another environment.
+
+    Args:
+        path: the file.
+        spec: encoding of the observations of the environment.
+        actions: their number in the environment.
+        environment: its name in errors.
+    """
+    arrays = _read_arrays(path)
+    for name in ("observations", "actions", "next_observations", "rewards"):
+        if name not in arrays:
+            raise InputError(f"File {path} has no array {name!r}; expected the names of D4RL, see the docs.")
+    action = arrays["actions"]
+    if action.ndim != 1 or action.dtype.kind not in "iu" or not len(action):
+        raise InputError(f"The actions of {path} are {action.dtype} {action.shape}; expected whole numbers [N].")
+    if action.min() < 0 or action.max() >= actions:
+        raise InputError(
+            f"The actions of {path} are {action.min()} to {action.max()}; the environment {environment!r} has 0 to "
+            f"{actions - 1}: the data is of another one."
+        )
+    encoded = bool(arrays.get("encoded", False))
+    before, after = (
+        _observations(path, arrays[name], spec, len(action), environment, encoded)
+        for name in ("observations", "next_observations")
+    )
+    rewards = _matrix(path, "rewards", arrays["rewards"], len(action))
+    names = tuple(str(name) for name in arrays.get("reward_names", [f"r{k + 1}" for k in range(rewards.shape[1])]))
+    if len(names) != rewards.shape[1]:
+        raise InputError(f"File {path} has {len(names)} reward_names and {rewards.shape[1]} rewards; expected as many.")
+    weight = arrays.get("weights", np.ones(len(action)))
+    if weight.shape != action.shape or not (np.isfinite(weight).all() and (weight > 0).all()):
+        raise InputError(f"The weights of {path} are not {len(action)} positive numbers.")
+    seen = arrays.get("seen", np.ones(rewards.shape, np.bool_))
+    return Transitions(
+        before,
+        action.astype(np.int64),
+        after,
+        rewards,
+        _episodes(path, arrays, len(action)),
+        weight.astype(np.float32),
+        seen.astype(np.bool_),
+        names,
+        spec,
+        actions,
+    )
+
+
+def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    content = read_bytes(path)
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (ValueError, OSError, EOFError, KeyError, AttributeError, zipfile.BadZipFile) as error:
+        raise InputError(f"File {path} is not an npz archive of arrays: {error}.") from error
+
+
+def _observations(
+    path: Path, values: NDArray[Any], spec: ObservationSpec, count: int, environment: str, encoded: bool
+) -> NDArray[Any]:
+    if encoded:
+        if values.shape != (count, *spec.shape) or values.dtype != spec.dtype:
+            raise _of_another(path, values, (count, *spec.shape), environment)
+        return values
+    try:
+        found = spec.encode(values)
+    except InputError as error:
+        raise InputError(f"The observations of {path} are not those of {environment!r}: {error}") from error
+    if found.shape != (count, *spec.shape):
+        raise _of_another(path, values, (count, *spec.shape), environment)
+    return found
+
+
+def _of_another(path: Path, values: NDArray[Any], expected: tuple[int, ...], environment: str) -> InputError:
+    return InputError(
+        f"The observations of {path} have shape {values.shape}; the environment {environment!r} has {expected}: the "
+        "data is of another one."
+    )
+
+
+def _matrix(path: Path, name: str, values: NDArray[Any], count: int) -> NDArray[np.float32]:
+    """Rewards [N, K]; [N] is one reward."""
+    matrix = values[:, None] if values.ndim == 1 else values
+    if matrix.ndim != 2 or len(matrix) != count or not matrix.shape[1] or matrix.dtype.kind not in "fiub":
+        raise InputError(f"The {name} of {path} have shape {values.shape}; expected ({count},) or ({count}, K).")
+    return matrix.astype(np.float32)
+
+
+def _episodes(path: Path, arrays: dict[str, NDArray[Any]], count: int) -> NDArray[np.int64]:
+    if "episodes" in arrays:
+        episodes = arrays["episodes"]
+        if episodes.shape != (count,) or episodes.dtype.kind not in "iu":
+            raise InputError(f"The episodes of {path} have shape {episodes.shape}; expected {count} whole numbers.")
+        return episodes.astype(np.int64)
+    ends = [arrays[name].astype(np.bool_) for name in ("terminals", "timeouts") if name in arrays]
+    if not ends or any(end.shape != (count,) for end in ends):
+        raise InputError(f"File {path} has neither episodes nor terminals and timeouts; expected [{count}] of them.")
+    ended = np.logical_or.reduce(ends)
+    return np.concatenate([[0], np.cumsum(ended[:-1])]).astype(np.int64)
+
+
+# --- collecting ---
+
+
+class RandomActions:
+    """Random legal actions, with given probabilities and repetitions.
+
+    Args:
+        rng: generator.
+        probabilities: relative probability of each action; equal by default.
+        repeat: probability of doing the last action again.
+    """
+
+    def __init__(self, rng: np.random.Generator, probabilities: Sequence[float] = (), repeat: float = 0.0) -> None:
+        self._rng, self._probabilities, self._repeat = rng, np.array(probabilities, np.float64), repeat
+        self._last: NDArray[np.int64] | None = None
+
+    def __call__(self, batch: Batch) -> NDArray[np.int64]:
+        if len(self._probabilities) not in (0, batch.actions):
+            raise InputError(
+                f"There are {len(self._probabilities)} probabilities of actions; expected {batch.actions}, one for "
+                "each action."
+            )
+        legal = batch.legal.astype(np.float64)
+        likely = legal * self._probabilities if len(self._probabilities) else legal
+        likely = np.where(likely.sum(axis=1, keepdims=True) > 0, likely, legal)
+        bounds = likely.cumsum(axis=1) / likely.sum(axis=1, keepdims=True)
+        action = (self._rng.random((len(batch), 1)) >= bounds).sum(axis=1).astype(np.int64)
+        if self._last is not None and self._repeat:
+            again = (self._rng.random(len(batch)) < self._repeat) & ~batch.first
+            again &= np.take_along_axis(batch.legal, self._last[:, None], axis=1)[:, 0]
+            action = np.where(again, self._last, action)
+        self._last = action
+        return action
+
+
+def collect(
+    environments: EnvironmentSource,
+    names: Sequence[str],
+    spec: ObservationSpec,
+    behaviour: Behaviour,
+    steps: int,
+    seed: int = 0,
+    on_steps: Callable[[int], object] | None = None,
+) -> Transitions:
+    """Act in environments whose φ are the K rewards, and keep transitions.
+
+    Where rewards are rare, such as those of collecting an object, all transitions with one are kept, and four others
+    for each of them; the others count for more, so that nothing is distorted.
+
+    Args:
+        environments: with the vector of rewards as φ, see `usfa.environments.rewarded`.
+        names: of the rewards.
+        spec: encoding of observations.
+        behaviour: chooses the actions.
+        steps: of all environments together.
+        seed: of the environments.
+        on_steps: called with the number of steps after each.
+    """
+    rng = np.random.default_rng([seed, 5])
+    size = max(1, min(ENVIRONMENTS, steps // 100))
+    kept = _Kept(len(names), rng)
+    with closing(environments.batch(rng.integers(2**31, size=size).tolist(), 0.99)) as batch:
+        episode, episodes = np.arange(size), size
+        for _ in range(-(-steps // size)):
+            before, action = batch.observation.copy(), behaviour(batch)
+            step = batch.step(action)
+            kept.add(before, action, batch.next_observation, step.phi, episode, step.real)
+            ended = np.flatnonzero(step.ended)
+            episode[ended] = episodes + np.arange(len(ended))
+            episodes += len(ended)
+            if on_steps is not None:
+                on_steps(size)
+        return kept.transitions(tuple(names), spec, batch.actions)
+
+
+class _Kept:
+    """Transitions that are kept: all with rare rewards, a share of the others."""
+
+    def __init__(self, rewards: int, rng: np.random.Generator) -> None:
+        self._rng = rng
+        self._columns: tuple[list[NDArray[Any]], ...] = ([], [], [], [], [], [])
+        self._seen, self._rare = 0, 0
+        self._common: NDArray[np.float32] | None = None  # [K]  most common reward; NaN if none is
+
+    def add(
+        self,
+        before: NDArray[Any],
+        action: NDArray[np.int64],
+        after: NDArray[Any],
+        rewards: NDArray[np.float32],
+        episode: NDArray[np.int64],
+        real: NDArray[np.bool_],
+    ) -> None:
+        if self._common is None and self._seen >= _WARM_UP:
+            self._common = _most_common(np.concatenate(self._columns[3]))
+        share = 1.0
+        keep = real.copy()
+        if self._common is not None:
+            rare = (rewards != self._common).any(axis=1)
+            self._rare += int((rare & real).sum())
+            share = min(1.0, _COMMON_PER_RARE * max(self._rare, 1) / max(self._seen - _WARM_UP, _WARM_UP))
+            draws = self._rng.random(len(action))
+            keep &= rare | (draws < share)
+        else:
+            rare = np.ones(len(action), np.bool_)
+        self._seen += int(real.sum())
+        weight = np.where(rare, 1.0, 1.0 / share).astype(np.float32)
+        values: tuple[NDArray[Any], ...] = (before, action, after, rewards, episode, weight)
+        for column, own in zip(self._columns, values, strict=True):
+            column.append(own[keep].copy())
+
+    def transitions(self, names: tuple[str, ...], spec: ObservationSpec, actions: int) -> Transitions:
+        before, action, after, rewards, episode, weight = (np.concatenate(column) for column in self._columns)
+        seen = np.ones(rewards.shape, np.bool_)
+        return Transitions(before, action, after, rewards, episode, weight, seen, names, spec, actions)
+
+
+def _most_common(rewards: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The value of each reward [K] in most transitions [N, K]; NaN if no value has half of them."""
+    common = np.full(rewards.shape[1], np.nan, np.float32)
+    for index, own in enumerate(rewards.T):
+        values, counts = np.unique(own, return_counts=True)
+        if counts.max() > len(own) / 2:
+            common[index] = values[counts.argmax()]
+    return common

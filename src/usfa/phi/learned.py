@@ -1,0 +1,331 @@
+"""A learned φ: frozen, saved as JSON and safetensors, identified by its content."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+import safetensors.torch
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from usfa.environments import LEARNED, ObservationSpec, check_rewards_trusted, remember_phi
+from usfa.errors import InputError
+from usfa.files import read_bytes, read_json, sha256, write_atomically, write_json
+from usfa.functional import LARGE_SHARE
+from usfa.phi.data import Transitions, check_rewards
+from usfa.phi.learners import NoProgress, PhiLearner, Progress, RewardsThemselves, tensors_of
+from usfa.phi.model import PHI_MODELS, PhiModel, PhiSpec
+from usfa.phi.quality import directions, fitted_tasks, r_squared, unexplained
+from usfa.records import from_json, to_json
+from usfa.registry import import_modules, text_of
+from usfa.threads import threads
+from usfa.version import __version__
+
+__all__ = ["PHI_FILES", "LearnedPhi", "PhiReport", "check_features", "learn_phi", "load_phi", "predict"]
+
+FORMAT = 1
+CONFIG, WEIGHTS = "phi.json", "phi.safetensors"
+PHI_FILES = (CONFIG, WEIGHTS)
+"""Names of the files of a learned φ."""
+_ROWS = 4096  # transitions per pass
+
+
+@dataclass(frozen=True)
+class PhiReport:
+    """What φ was learned from, and how well it expresses the rewards on held-out episodes."""
+
+    environment: str = ""
+    """Name of the environment."""
+    learner: str = ""
+    """The learner as text."""
+    rewards: tuple[str, ...] = ()
+    """Names of the K rewards."""
+    tasks: tuple[tuple[float, ...], ...] = ()
+    """w_k of each reward, [K, D]: r_k ≈ φ·w_k."""
+    r2: tuple[float | None, ...] = ()
+    """R² of each reward on held-out episodes; None where the reward does not vary there."""
+    unexplained: tuple[float, ...] = ()
+    """Share of each reward, Σ(r - φ·w)² / Σr², that φ cannot express on held-out episodes."""
+    r2_by_size: tuple[tuple[float | None, ...], ...] = ()
+    """R² of each reward with 1, 2, … features; empty for unsupervised learners."""
+    transitions: int = 0
+    """Number of transitions that φ was learned from."""
+    scale: tuple[float, ...] = ()
+    """Root mean square of each feature."""
+    features: tuple[str, ...] = ()
+    """Names of the features: of the rewards that they predict, or φ1, φ2, …"""
+
+
+@dataclass(frozen=True)
+class _File:
+    """phi.json."""
+
+    model: str
+    spec: PhiSpec
+    report: PhiReport
+    weights_sha256: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+class LearnedPhi:
+    """φ(s, a, s′) that was learned, and does not change any more. Use it as `phi` wherever a source of φ is expected.
+
+    Args:
+        model: the model.
+        report: what it was learned from.
+    """
+
+    def __init__(self, model: PhiModel, report: PhiReport) -> None:
+        self.model = model.eval().requires_grad_(False)
+        self.report = report
+        self.features = model.spec.features
+        self.rewards = tuple(model.rewards)
+        remember_phi(self)
+
+    def __repr__(self) -> str:
+        return f"<φ with {self.features} features for {self.report.environment}, learned from {self.report.learner}>"
+
+    @property
+    def tasks(self) -> NDArray[np.float64]:
+        """w_k of each reward that φ was learned from, [K, D]."""
+        return np.array(self.report.tasks).reshape(-1, self.features)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the rewards that the features predict, or φ1, φ2, …"""
+        return self.report.features
+
+    @cached_property
+    def text(self) -> str:
+        """The text of φ in configurations: its checksum."""
+        parts = [json.dumps(to_json(replace(self._file(""), report=PhiReport())), sort_keys=True).encode()]
+        for name, tensor in sorted(self.model.state_dict().items()):
+            parts += [name.encode(), tensor.contiguous().numpy().tobytes()]
+        return LEARNED + hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+
+    def __call__(self, observation: ArrayLike, action: ArrayLike, next_observation: ArrayLike) -> NDArray[np.float32]:
+        """φ of one transition [D] or of several [N, D], with observations as the environment returns them."""
+        if self.rewards:
+            raise InputError(
+                f"φ is computed from the rewards {', '.join(self.rewards)}, which the environment gives; expected a "
+                "call of the environment's step."
+            )
+        spec = self.model.spec.observation
+        before, after, actions = spec.encode(observation), spec.encode(next_observation), np.asarray(action, np.int64)
+        if before.ndim == len(spec.shape):
+            return self.of_batch(before[None], actions.reshape(1), after[None], np.zeros((1, 0), np.float32))[0]
+        return self.of_batch(before, actions, after, np.zeros((len(before), 0), np.float32))
+
+    @threads(1)
+    def of_batch(
+        self,
+        observation: NDArray[Any],
+        action: NDArray[np.int64],
+        next_observation: NDArray[Any],
+        rewards: NDArray[np.float32],
+    ) -> NDArray[np.float32]:
+        arrays = (observation, np.asarray(action, np.int64), next_observation, rewards.astype(np.float32))
+        with torch.inference_mode():
+            phi: Tensor = self.model(*(torch.from_numpy(np.ascontiguousarray(array)) for array in arrays))
+        return phi.numpy()
+
+    def check_fits(self, observation: ObservationSpec, actions: int) -> None:
+        spec = self.model.spec
+        if (spec.observation.shape, spec.actions) != (observation.shape, actions):
+            raise InputError(
+                f"φ was learned in {self.report.environment!r}, with observations {spec.observation.shape} and "
+                f"{spec.actions} actions; this environment has {observation.shape} and {actions}."
+            )
+
+    # --- files ---
+
+    def _file(self, weights_sha256: str) -> _File:
+        model, settings = self.model, self.model.settings
+        text = PHI_MODELS.name_of(type(model)) or text_of(type(model), "model")
+        text_of(partial(type(model), **settings), "model")  # raises if the settings cannot be saved
+        return _File(text, model.spec, self.report, weights_sha256, settings)
+
+    def save(self, directory: Path) -> None:
+        """Write phi.json and phi.safetensors into a directory."""
+        weights = safetensors.torch.save({name: x.contiguous() for name, x in self.model.state_dict().items()})
+        write_atomically(directory / WEIGHTS, weights)
+        header = {"format": FORMAT, "version": __version__}
+        write_json(directory / CONFIG, header | to_json(self._file(sha256(weights))))
+
+
+def load_phi(directory: Path, trust: bool = False) -> LearnedPhi:
+    """Read a learned φ from the directory of :meth:`LearnedPhi.save`.
+
+    Args:
+        directory: with phi.json and phi.safetensors.
+        trust: whether to import modules that the file names, for models and rewards of users.
+    """
+    path = directory / CONFIG
+    fields = read_json(path)
+    if fields.pop("format", None) != FORMAT:
+        raise InputError(f"File {path} is not a φ of format {FORMAT}, which usfa {__version__} reads.")
+    fields.pop("version", None)
+    file = from_json(_File, fields, f"File {path}")
+    if trust:
+        import_modules([file.model])
+    texts = [text for value in file.settings.values() for text in (value if isinstance(value, list) else [value])]
+    check_rewards_trusted([text for text in texts if isinstance(text, str)], trust)
+    settings = {name: _tuples(value) for name, value in file.settings.items()}
+    try:
+        model = PHI_MODELS.find(file.model)(file.spec, **settings)
+    except (TypeError, ValueError, RuntimeError, MemoryError) as error:
+        raise InputError(f"File {path} does not describe a model of φ: {error}.") from error
+    model.load_state_dict(_read_weights(directory / WEIGHTS, file.weights_sha256, model))
+    return LearnedPhi(model, file.report)
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+def _read_weights(path: Path, expected_sha256: str, model: PhiModel) -> dict[str, Tensor]:
+    content = read_bytes(path)
+    if sha256(content) != expected_sha256:
+        raise InputError(f"File {path} is torn or was changed: its checksum does not match {CONFIG}.")
+    try:
+        weights = safetensors.torch.load(content)
+    except (safetensors.SafetensorError, KeyError, ValueError) as error:
+        raise InputError(f"File {path} is not a safetensors file: {error}.") from error
+    expected = {name: tuple(x.shape) for name, x in model.state_dict().items()}
+    found = {name: tuple(x.shape) for name, x in weights.items()}
+    if expected != found or not all(bool(x.isfinite().all()) for x in weights.values()):
+        raise InputError(f"The weights in {path} do not fit {CONFIG}; expected finite ones of the shapes {expected}.")
+    return weights
+
+
+# --- learning ---
+
+
+@threads(1)
+def learn_phi(
+    data: Transitions,
+    learner: PhiLearner,
+    features: int | None = None,
+    *,
+    environment: str = "",
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> LearnedPhi:
+    """Learn φ and w_1, …, w_K with r_k ≈ φ·w_k, and measure both on held-out episodes.
+
+    Args:
+        data: transitions with the rewards of K tasks.
+        learner: how.
+        features: D; by default as many as the rewards need, found on the held-out episodes.
+        environment: name of the environment, for the report.
+        seed: for everything random, and for the episodes that are held out.
+        progress: to report to, and to resume from.
+    """
+    _check_features(data, learner, features)
+    train, held = data.split(seed=seed)
+    if learner.supervised:
+        check_rewards(train)
+    model = learner.fit(
+        train,
+        len(data.names) if learner.supervised else features or _DEFAULT_FEATURES,
+        seed,
+        NoProgress() if progress is None else progress,
+    )
+    by_size: NDArray[np.float64] = np.zeros((0, 0))
+    tasks, names = None, tuple(f"φ{index + 1}" for index in range(model.spec.features))
+    if learner.supervised:
+        weight = train.weight.astype(np.float64)
+        chosen = directions(predict(model, train), weight, held, predict(model, held), features)
+        if isinstance(learner, RewardsThemselves) and features is not None and chosen.rank > features:
+            raise InputError(
+                f"The {len(data.names)} rewards span {chosen.rank} directions, which no φ with {features} features can "
+                f"express; expected features {chosen.rank} or more."
+            )
+        model.project(torch.from_numpy(chosen.mix).float())
+        by_size, tasks, names = chosen.by_size, chosen.tasks, tuple(_short(data.names[k]) for k in chosen.basis)
+    phi, phi_held = predict(model, train), predict(model, held)
+    if tasks is None:
+        tasks = fitted_tasks(train, phi)
+    report = PhiReport(
+        environment=environment,
+        learner=_learner_text(learner),
+        rewards=data.names,
+        tasks=tuple(map(tuple, tasks.tolist())),
+        r2=_optional(r_squared(held, phi_held @ tasks.T)),
+        unexplained=tuple(unexplained(held, phi_held @ tasks.T).tolist()),
+        r2_by_size=tuple(map(_optional, by_size)),
+        transitions=len(train),
+        scale=tuple(np.sqrt(np.average(phi**2, axis=0, weights=train.weight)).tolist()),
+        features=names,
+    )
+    _warn(report, learner)
+    return LearnedPhi(model, report)
+
+
+_DEFAULT_FEATURES = 8
+
+
+def _learner_text(learner: PhiLearner) -> str:
+    return text_of(learner, "learner").removeprefix("usfa.phi.learners:").removeprefix("usfa.phi.unsupervised:")
+
+
+def _short(reward: str) -> str:
+    """The name of a reward in figures and pages."""
+    return reward.removeprefix("task:").rpartition(":")[2]
+
+
+def _optional(values: NDArray[np.float64]) -> tuple[float | None, ...]:
+    """NaN, which JSON does not have, as None."""
+    return tuple(None if np.isnan(value) else float(value) for value in values)
+
+
+def _check_features(data: Transitions, learner: PhiLearner, features: int | None) -> None:
+    if learner.supervised and not data.names:
+        raise InputError("There are no rewards to learn φ from; expected rewards, or an unsupervised learner.")
+    check_features(features, len(data.names) if learner.supervised else None)
+
+
+def check_features(features: int | None, rewards: int | None) -> None:
+    """Raise InputError for a number of features that K rewards do not determine; None for unsupervised learners."""
+    if features is not None and not 1 <= features <= 10_000:
+        raise InputError(f"features is {features}; expected at least 1.")
+    if features is not None and rewards is not None and features > rewards:
+        raise InputError(
+            f"features is {features}, but there are {rewards} rewards, which determine as many features at most; "
+            "expected fewer features or more rewards."
+        )
+
+
+def _warn(report: PhiReport, learner: PhiLearner) -> None:
+    """Warn of rewards that φ cannot express, on held-out episodes."""
+    poor = [
+        f"{share:.0%} of {name!r}"
+        for name, share in zip(report.rewards, report.unexplained, strict=True)
+        if share > LARGE_SHARE and learner.supervised
+    ]
+    if poor:
+        warnings.warn(
+            f"φ with {len(report.tasks[0])} features cannot express {', '.join(poor)} on held-out episodes; expected "
+            f"at most {LARGE_SHARE:.0%}: try more features, more data, or another learner.",
+            stacklevel=5,
+        )
+
+
+@threads(1)
+@torch.inference_mode()
+def predict(model: PhiModel, data: Transitions) -> NDArray[np.float64]:
+    """Outputs of a model for all transitions, [N, D]."""
+    parts = []
+    for start in range(0, len(data), _ROWS):
+        parts.append(model(*tensors_of(data.rows(np.arange(start, min(start + _ROWS, len(data)))))).double())
+    return torch.cat(parts).numpy() if parts else np.zeros((0, model.spec.features))

@@ -1,0 +1,286 @@
+"""Learners of φ from transitions with rewards: exact, by least squares, and by a network with linear heads."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from usfa.errors import Diverged, InputError
+from usfa.networks import MNIH_2015
+from usfa.phi.data import Transitions
+from usfa.phi.model import LinearPhi, NetworkPhi, PhiModel, PhiSpec, RewardsPhi, cell_of
+from usfa.records import settle
+
+__all__ = ["LeastSquares", "NetworkFit", "NoProgress", "PhiLearner", "Progress", "RewardsThemselves", "tensors_of"]
+
+
+class Progress(Protocol):
+    """Where a learner reports progress, and keeps its state to resume from."""
+
+    def load(self) -> tuple[int, dict[str, Tensor]] | None:
+        """The step and the tensors of the last :meth:`save`; None at the start."""
+        ...
+
+    def save(self, step: int, tensors: dict[str, Tensor]) -> None: ...
+
+    def update(self, share: float, note: str = "") -> None:
+        """Report the share that is done, 0 to 1."""
+        ...
+
+
+class NoProgress:
+    """Reports nothing and keeps nothing."""
+
+    def load(self) -> None:
+        return None
+
+    def save(self, step: int, tensors: dict[str, Tensor]) -> None:
+        pass
+
+    def update(self, share: float, note: str = "") -> None:
+        pass
+
+
+class PhiLearner(ABC):
+    """Learns φ; derive from it for a learner of your own, as a dataclass, so that it can be saved as text.
+
+    A supervised learner returns a model with K outputs that predict the K rewards; the directions of φ are then chosen
+    among these (see :func:`usfa.phi.learn_phi`). An unsupervised one returns a model of `features` outputs.
+    """
+
+    supervised: bool = True
+
+    @abstractmethod
+    def fit(self, data: Transitions, features: int, seed: int, progress: Progress) -> PhiModel:
+        """Fit a model to transitions.
+
+        Args:
+            data: transitions, without the held-out ones.
+            features: K for supervised learners, D for unsupervised ones.
+            seed: for everything random.
+            progress: to report to, and to resume from.
+        """
+
+
+def tensors_of(data: Transitions) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Arguments of :meth:`PhiModel.forward`."""
+    arrays = (data.observation, data.action, data.next_observation, data.rewards)
+    observation, action, after, rewards = (torch.from_numpy(np.ascontiguousarray(array)) for array in arrays)
+    return observation, action, after, rewards
+
+
+@dataclass(frozen=True)
+class RewardsThemselves(PhiLearner):
+    """φ = the rewards: exact, for environments that give all of them at every step."""
+
+    def fit(self, data: Transitions, features: int, seed: int, progress: Progress) -> RewardsPhi:
+        return RewardsPhi(PhiSpec(data.spec, data.actions, features), data.names)
+
+
+@dataclass(frozen=True)
+class LeastSquares(PhiLearner):
+    """Least squares on rich features; φ is the part of them that the rewards depend on."""
+
+    rich: str = "auto"
+    """table: one feature for every (s, a, s′); linear: the entries of s and s′ for each action; module:function; auto:
+    table if there are few states, otherwise linear."""
+    ridge: float = 1e-6
+    """Strength of the regularisation, relative to the mean square of the rich features."""
+
+    def __post_init__(self) -> None:
+        settle(self)
+
+    def fit(self, data: Transitions, features: int, seed: int, progress: Progress) -> LinearPhi:
+        spec = PhiSpec(data.spec, data.actions, features)
+        rich = ("table" if spec.is_table else "linear") if self.rich == "auto" else self.rich
+        if rich == "table" and not spec.is_table:
+            raise InputError("rich is 'table', but there are too many states for one; expected 'linear'.")
+        if rich not in ("table", "linear") and ":" not in rich:
+            raise InputError(f"rich is {rich!r}; expected 'auto', 'table', 'linear' or 'module:function'.")
+        return _table(spec, data) if rich == "table" else self._linear(spec, data, rich)
+
+    def _linear(self, spec: PhiSpec, data: Transitions, rich: str) -> LinearPhi:
+        observation, action, after, _ = tensors_of(data)
+        inputs = LinearPhi(spec, rich).rich_features(observation, action, after).double()
+        model = LinearPhi(spec, rich, inputs.shape[1])
+        for index in range(len(data.names)):
+            root = torch.from_numpy(np.sqrt(data.weight) * data.seen[:, index]).double()[:, None]
+            target = torch.from_numpy(data.rewards[:, index]).double()[:, None] * root
+            own = inputs * root
+            gram = own.T @ own
+            gram += self.ridge * gram.diagonal().mean().clamp(min=1e-12) * torch.eye(len(gram)).double()
+            model.weight[:, index] = torch.linalg.solve(gram, own.T @ target)[:, 0].float()
+        return model
+
+
+def _table(spec: PhiSpec, data: Transitions) -> LinearPhi:
+    """The weighted mean reward of every cell (s, a, s′); that of all cells for those without data."""
+    observation, action, after, rewards = tensors_of(data)
+    cells = spec.observation.shape[0] ** 2 * spec.actions
+    model = LinearPhi(spec, "table", cells)
+    index = cell_of(spec, observation, action, after)
+    weight = torch.from_numpy(data.weight)[:, None] * torch.from_numpy(data.seen)
+    total = torch.zeros(cells, len(data.names)).index_add_(0, index, weight * rewards.nan_to_num())
+    count = torch.zeros(cells, len(data.names)).index_add_(0, index, weight)
+    mean = total.sum(dim=0) / count.sum(dim=0)
+    model.weight.copy_(torch.where(count > 0, total / count.clamp(min=1e-12), mean))
+    return model
+
+
+@dataclass(frozen=True)
+class NetworkFit(PhiLearner):
+    """A network with a linear head for each reward, on vectors or pixels."""
+
+    hidden: tuple[int, ...] = (256,)
+    """Widths of the dense layers."""
+    convolutions: tuple[tuple[int, int, int], ...] = ()
+    """(channels, kernel, stride) of each layer, for images; by default chosen for their size."""
+    steps: int = 3000
+    """Number of updates."""
+    batch: int = 256
+    """Transitions per update."""
+    learning_rate: float = 2e-3
+    """Largest learning rate: it rises over the first tenth, then falls to 0."""
+
+    def __post_init__(self) -> None:
+        settle(self)
+        for name in ("steps", "batch"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} is {getattr(self, name)}; expected at least 1.")
+
+    def fit(self, data: Transitions, features: int, seed: int, progress: Progress) -> NetworkPhi:
+        model = make_network(data, features, self.hidden, self.convolutions, "transition", seed)
+        mean, scale = _moments(data)
+        targets = torch.from_numpy((np.where(data.seen, data.rewards, 0.0) - mean) / scale).float()
+        weight = torch.from_numpy(data.weight / data.weight.mean())[:, None] * torch.from_numpy(data.seen)
+
+        def loss_of(rows: Tensor) -> Tensor:
+            predicted = model(*part_of(data, rows))
+            return (weight[rows] * (predicted - targets[rows]) ** 2).mean()
+
+        descend(model, loss_of, len(data), self.steps, self.batch, self.learning_rate, seed, progress)
+        with torch.no_grad():  # predict rewards in their own units
+            model.output.weight *= torch.from_numpy(scale).float()[:, None]
+            model.output.bias.copy_(model.output.bias * torch.from_numpy(scale) + torch.from_numpy(mean))
+        return model
+
+
+def _moments(data: Transitions) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], ...]:
+    """Weighted mean and standard deviation of each reward, [K]."""
+    weight = data.weight[:, None] * data.seen
+    total = weight.sum(axis=0)
+    rewards = np.where(data.seen, data.rewards, 0.0).astype(np.float64)
+    mean = (weight * rewards).sum(axis=0) / total
+    deviation = np.sqrt((weight * (rewards - mean) ** 2 * data.seen).sum(axis=0) / total)
+    return mean, np.where(deviation > 0, deviation, 1.0)
+
+
+# --- networks ---
+
+
+def make_network(
+    data: Transitions,
+    features: int,
+    hidden: tuple[int, ...],
+    convolutions: tuple[tuple[int, int, int], ...],
+    of: str,
+    seed: int,
+) -> NetworkPhi:
+    """A network with random weights, whose inputs are scaled to the data."""
+    layers = convolutions or (convolutions_for(min(data.spec.shape[:2])) if data.spec.is_image else ())
+    spec = PhiSpec(data.spec, data.actions, features)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = NetworkPhi(spec, hidden, layers, of)
+    if not data.spec.is_image:
+        model.fit_inputs(torch.from_numpy(data.observation))
+    return model
+
+
+def convolutions_for(side: int) -> tuple[tuple[int, int, int], ...]:
+    """Convolutions for images of a size: those of Mnih et al. 2015, or fewer and smaller ones."""
+    if side >= 64:
+        return MNIH_2015
+    if side >= 20:
+        return ((32, 6, 3), (64, 3, 2))
+    return ((32, min(3, side), 1),)
+
+
+def part_of(data: Transitions, rows: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Arguments of :meth:`PhiModel.forward` for some transitions."""
+    return tensors_of(data.rows(rows.numpy()))
+
+
+_SAVE_EVERY = 500  # updates
+
+
+def descend(
+    model: PhiModel,
+    loss_of: Callable[[Tensor], Tensor],
+    count: int,
+    steps: int,
+    batch: int,
+    learning_rate: float,
+    seed: int,
+    progress: Progress,
+) -> None:
+    """Minimise a loss over rows of the data by Adam, resumable to the bit.
+
+    Args:
+        model: its parameters are changed in place.
+        loss_of: loss of some rows.
+        count: number of rows.
+        steps: number of updates.
+        batch: rows per update.
+        learning_rate: the largest; it rises over the first tenth, then falls to 0.
+        seed: of the order of rows.
+        progress: to report to, and to resume from.
+    """
+    optimizer = torch.optim.Adam(model.parameters(), learning_rate)
+    saved = progress.load()
+    begin = 0 if saved is None else _restore(model, optimizer, *saved)
+    for step in range(begin, steps):
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate * _schedule(step / steps)
+        rows = np.random.default_rng([seed, 11, step]).integers(count, size=min(batch, count))
+        loss = loss_of(torch.from_numpy(rows))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if not bool(loss.isfinite()):
+            raise Diverged(f"The loss of φ is {float(loss.detach())} after {step} updates; try a lower learning_rate.")
+        if (step + 1) % _SAVE_EVERY == 0 and step + 1 < steps:
+            progress.save(step + 1, dict(_state(model, optimizer)))
+        progress.update((step + 1) / steps, f"loss {float(loss.detach()):.3g}")
+
+
+def _schedule(share: float) -> float:
+    """Factor of the learning rate after a share of the updates."""
+    return share / 0.1 if share < 0.1 else 0.5 * (1 + math.cos(math.pi * (share - 0.1) / 0.9))
+
+
+def _state(model: PhiModel, optimizer: torch.optim.Adam) -> Iterator[tuple[str, Tensor]]:
+    for name, tensor in model.state_dict().items():
+        yield f"model.{name}", tensor
+    for index, state in optimizer.state_dict()["state"].items():
+        for name, tensor in state.items():
+            yield f"adam.{index}.{name}", tensor
+
+
+def _restore(model: PhiModel, optimizer: torch.optim.Adam, step: int, tensors: dict[str, Tensor]) -> int:
+    own = {name.removeprefix("model."): x for name, x in tensors.items() if name.startswith("model.")}
+    model.load_state_dict(own)
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, tensor in tensors.items():
+        if key.startswith("adam."):
+            _, index, name = key.split(".")
+            state.setdefault(int(index), {})[name] = tensor
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+    return step

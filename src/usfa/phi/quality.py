@@ -1,0 +1,97 @@
+"""How well φ expresses rewards: R² and the unexplained share, and the number of features by them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from usfa.phi.data import Transitions
+
+__all__ = ["Directions", "directions", "fitted_tasks", "r_squared", "unexplained"]
+
+Array = NDArray[np.float64]
+_CLOSE_ENOUGH = 0.01  # loss of R² that is accepted for fewer features
+_RANK = 1e-6  # singular values below this share of the largest count as 0
+
+
+def r_squared(data: Transitions, predicted: Array) -> Array:
+    """R² of predicted rewards [N, K] for each reward, [K]; NaN where the reward does not vary."""
+    weight = data.weight[:, None].astype(np.float64) * data.seen
+    rewards = np.where(data.seen, data.rewards, 0.0).astype(np.float64)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = (weight * rewards).sum(axis=0) / weight.sum(axis=0)
+        spread = (weight * (rewards - mean) ** 2).sum(axis=0)
+        found: Array = 1 - (weight * (rewards - predicted) ** 2).sum(axis=0) / spread
+    return np.where(spread > 0, found, np.nan)
+
+
+def unexplained(data: Transitions, predicted: Array) -> Array:
+    """Share of each reward that is not predicted, Σ(r - r̂)² / Σr², [K]."""
+    weight = data.weight[:, None].astype(np.float64) * data.seen
+    rewards = np.where(data.seen, data.rewards, 0.0).astype(np.float64)
+    size = (weight * rewards**2).sum(axis=0)
+    error = (weight * (rewards - predicted) ** 2).sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(size > 0, error / size, np.where(error > 0, 1.0, 0.0))
+
+
+@dataclass(frozen=True)
+class Directions:
+    """The D directions of rewards that φ consists of."""
+
+    mix: Array  # [K, D]  φ = r̂·mix
+    tasks: Array  # [K, D]  w_k of each reward
+    basis: tuple[int, ...]  # D of the rewards, whose w_k are the unit vectors
+    by_size: Array  # [K, K]  held-out R² of each reward, a row for each number of features from 1
+    rank: int  # directions that the predicted rewards span
+
+
+def directions(train: Array, weight: Array, held: Transitions, predicted: Array, features: int | None) -> Directions:
+    """Choose the directions of φ among predicted rewards, by a singular value decomposition.
+
+    φ spans the D directions that carry most of the rewards. Its basis are D of the rewards themselves, as predicted
+    from these directions, so that their tasks w_k are unit vectors and features have the names and sizes of rewards.
+
+    Args:
+        train: [N, K], predicted rewards of the transitions that were learned from.
+        weight: [N].
+        held: the held-out transitions.
+        predicted: [N′, K], their predicted rewards.
+        features: D; by default the fewest that lose at most 0.01 of the R² of any reward.
+    """
+    count = train.shape[1]
+    scale = np.sqrt((weight[:, None] * train**2).sum(axis=0) / weight.sum())
+    scale = np.where(scale > 0, scale, 1.0)
+    _, singular, right = np.linalg.svd(np.sqrt(weight)[:, None] * train / scale, full_matrices=False)
+    rank = int((singular > _RANK * singular[0]).sum())
+    scores = []
+    for size in range(1, count + 1):
+        part = right[:size].T  # [K, size]
+        scores.append(r_squared(held, (predicted / scale) @ part @ part.T * scale))
+    by_size = np.array(scores)
+    if features is None:
+        lost = np.nan_to_num(by_size[-1] - by_size).max(axis=1)
+        features = int(np.flatnonzero(lost <= _CLOSE_ENOUGH)[0]) + 1
+    if features == count:
+        return Directions(np.eye(count), np.eye(count), tuple(range(count)), by_size, rank)
+    part = right[:features].T
+    basis = np.sort(scipy.linalg.qr(part.T, mode="economic", pivoting=True)[2][:features])
+    mix = (part @ part[basis].T) / scale[:, None] * scale[basis]
+    tasks = np.linalg.solve(part[basis].T, part.T).T * scale[:, None] / scale[basis]
+    tasks[basis] = np.eye(features)  # without rounding errors
+    size = abs(tasks).max()
+    return Directions(mix, (tasks / size).round(6) * size + 0.0, tuple(basis.tolist()), by_size, rank)
+
+
+def fitted_tasks(data: Transitions, phi: Array) -> Array:
+    """w of each reward by weighted least squares on φ [N, D], [K, D]."""
+    root = np.sqrt(data.weight.astype(np.float64))
+    tasks = []
+    for index in range(len(data.names)):
+        own = root * data.seen[:, index]
+        target = np.where(data.seen[:, index], data.rewards[:, index], 0.0) * own
+        tasks.append(np.linalg.lstsq(phi * own[:, None], target, rcond=None)[0])
+    return np.stack(tasks) if tasks else np.zeros((0, phi.shape[1]))

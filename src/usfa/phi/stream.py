@@ -1,0 +1,125 @@
+"""Tasks that come one after another, each by its scalar reward only."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from usfa.environments import ObservationSpec, reward_texts, rewarded, source
+from usfa.errors import InputError
+from usfa.functional import LARGE_SHARE, InferredTask, infer_task
+from usfa.phi.data import Behaviour, RandomActions, Transitions, collect, concatenated
+from usfa.phi.learned import LearnedPhi, learn_phi, predict
+from usfa.phi.learners import LeastSquares, NetworkFit, PhiLearner
+
+__all__ = ["Meeting", "TaskStream"]
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """What is known about a task after some of its rewards were seen."""
+
+    task: InferredTask
+    """w with its standard error; accepted wherever a task is expected."""
+    phi: LearnedPhi
+    """φ that w belongs to."""
+    fitted: bool
+    """Whether φ was fitted again, because it could not express the reward; agents then have to learn ψ of the new φ."""
+
+
+class TaskStream:
+    """An agent's tasks over time: φ is fitted to what was seen, and w of the next task inferred from its rewards.
+
+    Args:
+        environment: as for :func:`usfa.settings_for`.
+        learner: of φ; by default least squares for tables, a network for everything else.
+        phi: φ that was learned before; it stays until a task comes that it cannot express.
+        seed: for everything random.
+        arguments: of the environment.
+    """
+
+    def __init__(
+        self,
+        environment: Any,
+        learner: PhiLearner | None = None,
+        *,
+        phi: LearnedPhi | None = None,
+        seed: int = 0,
+        **arguments: Any,
+    ) -> None:
+        self._environments = source(environment, phi="reward", **arguments)
+        self._name = environment if isinstance(environment, str) else repr(environment)
+        with self._environments.opened() as env:
+            self._spec = ObservationSpec.of(env.observation_space)
+        self._learner = learner or (LeastSquares() if _is_one_hot(self._spec) else NetworkFit())
+        if not self._learner.supervised:
+            raise InputError(f"The learner is {self._learner}; expected one that learns from rewards.")
+        self._seed, self._meetings = seed, 0
+        self._data: Transitions | None = None
+        self.phi = phi
+        """φ as it was fitted last; None before the first task."""
+
+    @property
+    def rewards(self) -> tuple[str, ...]:
+        """The rewards of the tasks met so far."""
+        return () if self._data is None else self._data.names
+
+    def meet(self, reward: Any, steps: int = 200, behaviour: Behaviour | None = None) -> Meeting:
+        """Act for some steps, see this reward only, and infer its task; fit φ again if it cannot express the reward.
+
+        Meeting a reward again refines its task, with all transitions in which it was seen.
+
+        Args:
+            reward: a function of observation, action and next observation, or a text, see
+                :class:`usfa.FeaturesConfig`.
+            steps: number of steps.
+            behaviour: chooses actions; by default they are random.
+        """
+        texts = reward_texts(reward)
+        if len(texts) != 1:
+            raise InputError(f"The rewards are {texts}; expected one at a time.")
+        self._meetings += 1
+        seed = self._seed + 1000 * self._meetings
+        act = behaviour or RandomActions(np.random.default_rng([seed, 3]))
+        new = collect(rewarded(self._environments, texts), texts, self._spec, act, steps, seed)
+        self._data = _joined(self._data, new)
+        index = self._data.names.index(texts[0])
+        if self.phi is not None:
+            task = _inferred(self.phi, self._data, index)
+            if task.unexplained <= LARGE_SHARE:
+                return Meeting(task, self.phi, fitted=False)
+        self.phi = learn_phi(self._data, self._learner, environment=self._name, seed=self._seed)
+        return Meeting(_inferred(self.phi, self._data, index), self.phi, fitted=True)
+
+
+def _is_one_hot(spec: ObservationSpec) -> bool:
+    return not spec.is_image and not spec.is_vector
+
+
+def _inferred(phi: LearnedPhi, data: Transitions, index: int) -> InferredTask:
+    """The task of a reward from the transitions in which it was seen."""
+    own = data.rows(data.seen[:, index])
+    with warnings.catch_warnings():  # what it warns of is in the result
+        warnings.simplefilter("ignore")
+        return infer_task(predict(phi.model, own), own.rewards[:, index])
+
+
+def _joined(before: Transitions | None, new: Transitions) -> Transitions:
+    """All transitions, in each of which only the reward of its own task was seen."""
+    if before is None:
+        return new
+    names = before.names if new.names[0] in before.names else (*before.names, *new.names)
+    parts = [_with_rewards(before, names), _with_rewards(new, names)]
+    return concatenated(parts)
+
+
+def _with_rewards(data: Transitions, names: tuple[str, ...]) -> Transitions:
+    """The same transitions with more rewards, which were not seen."""
+    rewards = np.zeros((len(data), len(names)), np.float32)
+    seen = np.zeros((len(data), len(names)), np.bool_)
+    places = [names.index(name) for name in data.names]
+    rewards[:, places], seen[:, places] = data.rewards, data.seen
+    return replace(data, rewards=rewards, seen=seen, names=names)

@@ -1,0 +1,136 @@
+"""φ without rewards: Laplacian features, contrastive ones, and random ones.
+
+All are functions of the next observation, scaled to a mean square of 1 on the data.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from usfa.errors import InputError
+from usfa.phi.data import Transitions
+from usfa.phi.learners import PhiLearner, Progress, descend, make_network, tensors_of
+from usfa.phi.model import NetworkPhi
+from usfa.records import settle
+
+__all__ = ["Contrastive", "Laplacian", "RandomFeatures"]
+
+
+@dataclass(frozen=True)
+class _Unsupervised(PhiLearner):
+    hidden: tuple[int, ...] = (256,)
+    """Widths of the dense layers."""
+    convolutions: tuple[tuple[int, int, int], ...] = ()
+    """(channels, kernel, stride) of each layer, for images; by default chosen for their size."""
+    steps: int = 2000
+    """Number of updates."""
+    batch: int = 256
+    """Transitions per update."""
+    learning_rate: float = 1e-3
+
+    supervised = False
+
+    def __post_init__(self) -> None:
+        settle(self)
+        for name in ("steps", "batch"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} is {getattr(self, name)}; expected at least 1.")
+
+    def fit(self, data: Transitions, features: int, seed: int, progress: Progress) -> NetworkPhi:
+        model = make_network(data, features, self.hidden, self.convolutions, "next", seed)
+        self._learn(model, data, seed, progress)
+        model.project(_whitening(model, data))
+        return model
+
+    @abstractmethod
+    def _learn(self, model: NetworkPhi, data: Transitions, seed: int, progress: Progress) -> None: ...
+
+
+@dataclass(frozen=True)
+class RandomFeatures(_Unsupervised):
+    """Outputs of a network with random weights: a baseline that is hard to beat where rewards are smooth."""
+
+    def _learn(self, model: NetworkPhi, data: Transitions, seed: int, progress: Progress) -> None:
+        progress.update(1.0)
+
+
+@dataclass(frozen=True)
+class Laplacian(_Unsupervised):
+    """Smallest eigenfunctions of the graph Laplacian of the transitions (Wu, Tucker, Nachum 2019).
+
+    Minimises E‖φ(s) − φ(s′)‖² + β (Σ_ij (E[φ_i φ_j] − δ_ij)²), whose second part keeps features orthonormal: nearby
+    states have similar φ, distant ones do not.
+    """
+
+    orthonormal: float = 1.0
+    """β."""
+
+    def _learn(self, model: NetworkPhi, data: Transitions, seed: int, progress: Progress) -> None:
+        before, _, after, _ = tensors_of(data)
+        eye = torch.eye(model.spec.features)
+
+        def loss_of(rows: Tensor) -> Tensor:
+            source, destination = _of(model, before[rows]), _of(model, after[rows])
+            near = ((source - destination) ** 2).sum(dim=1).mean()
+            first, second = destination.chunk(2)  # two independent estimates, so that their product is unbiased
+            size = min(len(first), len(second))
+            gram, other = (x[:size].T @ x[:size] / size - eye for x in (first, second))
+            return near + self.orthonormal * (gram * other).sum()
+
+        descend(model, loss_of, len(data), self.steps, self.batch, self.learning_rate, seed, progress)
+
+
+@dataclass(frozen=True)
+class Contrastive(_Unsupervised):
+    """Features of the successor measure by contrast (InfoNCE; Eysenbach et al. 2022, Touati et al. 2023).
+
+    φ(s)·φ(s″) is trained to tell a later state s″ of the same episode, a geometric number of steps ahead, from those of
+    other episodes: its best value is the logarithm of how much more often s leads to s″ than chance.
+    """
+
+    gamma: float = 0.9
+    """The number of steps to the later state has probability ∝ γ^n."""
+
+    def _learn(self, model: NetworkPhi, data: Transitions, seed: int, progress: Progress) -> None:
+        before, _, after, _ = tensors_of(data)
+        later = _later(data, self.gamma, seed)
+
+        def loss_of(rows: Tensor) -> Tensor:
+            source, target = _of(model, before[rows]), _of(model, after[later[rows]])
+            logits = torch.nn.functional.normalize(source) @ torch.nn.functional.normalize(target).T / 0.1
+            return torch.nn.functional.cross_entropy(logits, torch.arange(len(rows)))
+
+        descend(model, loss_of, len(data), self.steps, self.batch, self.learning_rate, seed, progress)
+
+
+def _of(model: NetworkPhi, observation: Tensor) -> Tensor:
+    """φ(s) of observations."""
+    phi: Tensor = model(observation, torch.zeros(len(observation), dtype=torch.int64), observation, observation)
+    return phi
+
+
+def _later(data: Transitions, gamma: float, seed: int) -> Tensor:
+    """For each transition the index of a later one of its episode; the rows of an episode must be in order."""
+    order = np.argsort(data.episode, kind="stable")
+    sorted_episode = data.episode[order]
+    last = np.searchsorted(sorted_episode, sorted_episode, side="right") - 1
+    ahead = np.random.default_rng([seed, 13]).geometric(1 - gamma, size=len(order)) - 1
+    later = np.empty(len(order), np.int64)
+    later[order] = order[np.minimum(np.arange(len(order)) + ahead, last)]
+    return torch.from_numpy(later)
+
+
+@torch.no_grad()
+def _whitening(model: NetworkPhi, data: Transitions) -> Tensor:
+    """A map [D, D] after which the features are uncorrelated with a mean square of 1, or 0 where they span less."""
+    rows = np.random.default_rng(0).permutation(len(data))[:10_000]
+    _, _, after, _ = tensors_of(data.rows(rows))
+    phi = _of(model, after).double()
+    values, vectors = torch.linalg.eigh(phi.T @ phi / len(phi))
+    scale = torch.where(values > 1e-9 * values.max(), values.clamp(min=1e-30) ** -0.5, 0.0)
+    return (vectors * scale).flip(1).float()

@@ -1,0 +1,265 @@
+"""The budget rule: from steps and minutes to environments, updates per step and the scoring afterwards.
+
+Learning needs some thousands of updates, whatever the number of steps. With many steps there is an update for every 32
+of them; with few steps there are more, up to one per step, each on other replayed transitions. Then values of actions
+that were hardly tried are overestimated: two networks, whose lower values count, counter this, and environments that
+keep an often extreme preference for a whole episode try them. What each is worth: docs/mo-gymnasium.md.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+
+from usfa.environments import Environment, EnvironmentSource
+from usfa.errors import InputError
+from usfa.evaluation import measuring_steps
+from usfa.learning import Learner, LearnerConfig
+from usfa.runs.config import EvaluationConfig, TrainConfig
+from usfa.runs.scoring import MEASURED
+from usfa.tasks import parse_tasks
+
+__all__ = ["Costs", "Plan", "check_budget", "measured_costs", "plan"]
+
+ENOUGH = 6250
+"""Updates of a training with fewer steps than 32 times that, if there is an update per step at most."""
+MOST = 1.0
+"""Most updates per step."""
+ROUNDS = 80
+"""Rounds of updates at least; with few steps there are fewer environments for it, down to `FEWEST`."""
+FEWEST = 4
+MEMBERS = 2
+"""Networks in the ensemble if there are more updates per step than usual."""
+SCORING = 0.1
+"""Largest share of the steps and of the time that is spent on scores."""
+_TRIAL = 4  # updates to measure their time
+
+
+class Costs(NamedTuple):
+    """Seconds, as measured on this machine, and the length of an episode."""
+
+    step: float  # of the environment
+    acting: float  # of the network, per step
+    update: float
+    episode: int  # steps of the longest episode of random play
+    start: float = 0.0  # already spent on measuring
+
+
+class Plan(NamedTuple):
+    """Settings for a budget, and a sentence about them."""
+
+    config: TrainConfig
+    sentence: str
+
+
+def check_budget(frames: int | None, minutes: float | None) -> None:
+    if frames is not None and frames < 1:
+        raise InputError(f"frames is {frames}; expected at least 1.")
+    if minutes is not None and not 0 < minutes < float("inf"):
+        raise InputError(f"minutes is {minutes}; expected a positive number.")
+
+
+def plan(config: TrainConfig, frames: int | None, minutes: float | None, costs: Costs) -> Plan:
+    """Fit the default settings of an environment to a number of steps, to a time, or to both.
+
+    Args:
+        config: the default settings, for many steps.
+        frames: environment steps per seed; None for as many as there is time for.
+        minutes: of the whole command, with measuring before and scoring after training; None for no limit.
+        costs: from :func:`measured_costs`.
+    """
+    check_budget(frames, minutes)
+    usual = updates_per_step(config.learner)
+    seconds = math.inf if minutes is None else max(30 * minutes, 60 * minutes - costs.start)
+    most = math.inf if frames is None else frames
+
+    def duration(steps: float, density: float) -> float:
+        return len(config.seeds) * steps * (costs.step + costs.acting + density * costs.update)
+
+    def fits(steps: float) -> bool:
+        return steps <= most and duration(steps, updates_for(steps, usual)) <= (1 - SCORING) * seconds
+
+    steps = max(1, int(_largest(fits)))
+    evaluation = _evaluation(config, steps, costs, SCORING * seconds)
+    left = max(0.5 * seconds, seconds - _scoring(evaluation, config, steps, costs))
+    density = updates_for(steps, usual)
+    if frames is not None and steps < frames:  # fewer updates first, then fewer steps
+        steps, per_update = frames, duration(frames, 1) - duration(frames, 0)
+        density = max(usual, (left - duration(frames, 0)) / per_update)
+    learner = _with_density(config.learner, steps, density)
+    network = config.network
+    if updates_per_step(learner) > usual:
+        learner = replace(learner, task_duration="episode", tasks=f"task|{config.learner.tasks}")
+        network = replace(network, members=MEMBERS)
+    if frames is None:
+        learner = replace(learner, budget=max(1, round(left)), budget_unit="seconds")
+    else:
+        learner = replace(learner, budget=frames, time_limit=None if minutes is None else left)
+    snapshots = min(evaluation.snapshots, learner.budget)
+    chosen = replace(config, learner=learner, network=network, evaluation=replace(evaluation, snapshots=snapshots))
+    needed = min(left, duration(steps, updates_per_step(learner))) + _scoring(evaluation, config, steps, costs)
+    return Plan(chosen, _sentence(chosen, steps, needed, costs))
+
+
+def updates_for(steps: float, usual: float) -> float:
+    """Updates per step: enough for `ENOUGH` updates in all, from the usual number to `MOST`."""
+    return float(np.clip(ENOUGH / max(steps, 1), usual, max(MOST, usual)))
+
+
+def updates_per_step(learner: LearnerConfig) -> float:
+    return learner.updates_per_round / (learner.environments * learner.trajectory_length)
+
+
+def _with_density(learner: LearnerConfig, steps: int, density: float) -> LearnerConfig:
+    """Change environments, updates and replay, so that every update has as many transitions as before."""
+    length, usual = learner.trajectory_length, learner.environments
+    wanted = steps / (length * ROUNDS)
+    environments = max(FEWEST, min(usual, 2 ** round(math.log2(max(1.0, wanted)))))
+    whole = environments // math.gcd(environments, _batch(learner))  # so that updates get equal parts
+    updates = whole * max(1, round(environments * length * density / whole))
+    if environments == usual and updates <= learner.updates_per_round:
+        return learner
+    capacity = learner.replay_capacity * usual // environments
+    return replace(
+        learner,
+        environments=environments,
+        updates_per_round=updates,
+        replay_ratio=max(0, _batch(learner) * updates // environments - 1),
+        replay_capacity=max(1, min(capacity, -(-steps // (environments * length)))),
+    )
+
+
+def _batch(learner: LearnerConfig) -> int:
+    """Trajectories per update."""
+    return learner.trajectories_per_round // learner.updates_per_round
+
+
+def _largest(fits: Callable[[float], bool]) -> float:
+    """The largest number that fits, of a condition that holds up to it; at least 1."""
+    low, high = 1.0, 2.0**53
+    while high - low > 0.5:
+        middle = math.sqrt(low * high) if high > 2 * low else (low + high) / 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return high
+
+
+# --- scoring ---
+
+
+def _evaluation(config: TrainConfig, steps: int, costs: Costs, seconds: float) -> EvaluationConfig:
+    """Fewer episodes, snapshots and preferences, until scoring takes a tenth of the steps and of the time at most."""
+    usual = config.evaluation
+    if steps >= config.learner.budget and _scoring(usual, config, steps, costs) <= seconds:
+        return usual
+    few = max(config.tasks.shape[1], 5)
+    for snapshots, episodes, tasks in ((usual.snapshots, usual.episodes, 20), (5, 1, 20), (1, 1, 20), (1, 1, few)):
+        lighter = _lighter(config, snapshots, episodes, tasks, measure_errors=True)
+        for one in (lighter, replace(lighter, measure_errors=False)):
+            in_time = _scoring(one, config, steps, costs) <= seconds
+            if in_time and _scored_steps(one, config, steps, costs) <= SCORING * steps * len(config.seeds):
+                return one
+    return replace(lighter, measure_errors=False)
+
+
+def _lighter(config: TrainConfig, snapshots: int, episodes: int, tasks: int, measure_errors: bool) -> EvaluationConfig:
+    features = config.tasks.shape[1]
+    return replace(
+        config.evaluation,
+        snapshots=snapshots,
+        episodes=episodes,
+        tasks=(f"simplex:{tasks},{features}",) if features > 1 else (),
+        final_rules=(),  # with C = {w} all rules agree
+        measure_errors=measure_errors,
+    )
+
+
+def _scored_steps(evaluation: EvaluationConfig, config: TrainConfig, steps: int, costs: Costs) -> int:
+    """Environment steps after training, of all seeds."""
+    tasks = sum(len(parse_tasks(name)) for name in evaluation.tasks) or len(config.tasks)
+    played = (evaluation.snapshots + 1 + len(evaluation.final_rules)) * evaluation.episodes * tasks * costs.episode
+    measured = measuring_steps(config.learner.gamma, steps // MEASURED) if evaluation.measure_errors else 0
+    return len(config.seeds) * (played + measured)
+
+
+def _scoring(evaluation: EvaluationConfig, config: TrainConfig, steps: int, costs: Costs) -> float:
+    """Seconds after training."""
+    return _scored_steps(evaluation, config, steps, costs) * (costs.step + costs.acting)
+
+
+# --- measuring ---
+
+
+class _Still(gym.Env[Any, Any]):
+    """An environment that never changes, to measure the time of networks without using up steps of the real one."""
+
+    def __init__(self, env: Environment, features: int) -> None:
+        self.observation_space, self.action_space = env.observation_space, env.action_space
+        self.reward_space = gym.spaces.Box(-np.inf, np.inf, (features,), np.float32)
+        self._shown = self.observation_space.sample()
+        self._phi = np.zeros(features, np.float32)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        return self._shown, {}
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        return self._shown, self._phi, False, False, {}
+
+
+def measured_costs(
+    config: TrainConfig, make_learner: Callable[[LearnerConfig, EnvironmentSource], Learner], step: float, episode: int
+) -> Costs:
+    """Measure the time of the network for acting and for an update.
+
+    Args:
+        config: the default settings.
+        make_learner: makes a learner of one seed from settings and environments.
+        step: seconds per step of the environment.
+        episode: steps of an episode.
+    """
+    learner = config.learner
+    environments = 2 * FEWEST
+    trial = replace(
+        learner,
+        environments=environments,
+        updates_per_round=_TRIAL,
+        replay_ratio=max(0, _batch(learner) * _TRIAL // environments - 1),
+        replay_capacity=10,
+    )
+    env = config.environments.one()
+    still = EnvironmentSource(lambda: _Still(env, config.tasks.shape[1]))
+    with closing(make_learner(trial, still)) as measured:
+        measured.step()  # the first round is slower
+        acting = _seconds(lambda: measured.acting.collect(measured))
+        update = max(_seconds(measured.step) - acting, 1e-6) / _TRIAL
+    env.close()
+    return Costs(step, acting / (environments * learner.trajectory_length), update, episode)
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def _sentence(config: TrainConfig, steps: int, seconds: float, costs: Costs) -> str:
+    learner = config.learner
+    per_step = updates_per_step(learner)
+    updates = "an update per step" if per_step >= 1 else f"an update for every {1 / per_step:.3g} steps"
+    number = "environment" if learner.environments == 1 else "environments"
+    return (
+        f"Budget: about {steps:,} steps per seed, {_time(costs.step)} each, in {learner.environments} {number}, and "
+        f"{updates}, {_time(costs.update)} each; this takes about {_time(seconds)}, with scoring."
+    )
+
+
+def _time(seconds: float) -> str:
+    if seconds < 1:
+        return f"{1000 * seconds:.2g} ms"
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} minutes"

@@ -1,0 +1,378 @@
+"""Learn φ from the rewards of several tasks, into a run directory that can be resumed.
+
+config.json          the settings
+data.npz             the transitions, unless they were given as a file
+phi.json, phi.safetensors   the learned φ
+quality.csv          R² and unexplained share of each reward, by number of features
+figures/             the same, and what each feature responds to
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from rich.console import Console
+from torch import Tensor
+
+from usfa.agents import TrainedAgent
+from usfa.decisions import RuleState, parse_rule, task_tensor
+from usfa.environments import Batch, EnvironmentSource, ObservationSpec, action_count, reward_texts, rewarded, source
+from usfa.errors import InputError
+from usfa.evaluation import csv_bytes
+from usfa.evaluation.episodes import check_observations
+from usfa.figures import save_all
+from usfa.figures.features import quality_figure, responses_figure
+from usfa.learning.exploration import epsilon_greedy
+from usfa.phi import (
+    PHI_FILES,
+    Behaviour,
+    Contrastive,
+    Laplacian,
+    LearnedPhi,
+    LeastSquares,
+    NetworkFit,
+    PhiLearner,
+    RandomActions,
+    RandomFeatures,
+    RewardsThemselves,
+    Transitions,
+    check_features,
+    collect,
+    learn_phi,
+    load_phi,
+    predict,
+    read_transitions,
+)
+from usfa.progress import AUTO, Display, ProgressBar, progress_bar, shown_on
+from usfa.records import settle
+from usfa.registry import Registry, text_of
+from usfa.runs.config import environment_text
+from usfa.runs.directory import OnExisting, RunDirectory
+from usfa.runs.loading import load
+from usfa.trajectory import CoreState, Present
+
+if TYPE_CHECKING:
+    LearnerName = str | PhiLearner
+else:  # configurations are saved as text
+    LearnerName = str
+
+__all__ = ["PHI_LEARNERS", "FeaturesConfig", "learn_features"]
+
+PHI_LEARNERS: Registry[PhiLearner] = Registry(
+    "learner of φ",
+    PhiLearner,
+    {
+        "rewards": RewardsThemselves,
+        "least-squares": LeastSquares,
+        "network": NetworkFit,
+        "laplacian": Laplacian,
+        "contrastive": Contrastive,
+        "random": RandomFeatures,
+    },
+)
+"""Learners of φ by name."""
+
+DATA, QUALITY = "data.npz", "quality.csv"
+
+
+@dataclass(frozen=True)
+class FeaturesConfig:
+    """Settings for learning φ."""
+
+    environment: str
+    """Name of the environment; in Python also a class, or a function that makes one. Saved as text."""
+    rewards: tuple[str, ...] = ()
+    """Scalar rewards: reward (the environment's own), info:KEY, module:function (a function of observation, action and
+    next observation), task:1,0 (the environment's vector reward times w), tasks:NAME (those of a set of tasks)."""
+    data: str | None = None
+    """An npz file with transitions and rewards, instead of collecting them."""
+    features: int | None = None
+    """D; by default the fewest that lose at most 0.01 of R² on held-out episodes (8 without rewards)."""
+    learner: LearnerName = "auto"
+    """rewards (φ is the rewards themselves), least-squares, network; laplacian, contrastive or random without rewards;
+    or a class of your own, as module:Class. auto: least-squares for tables, network for everything else."""
+    environment_arguments: Mapping[str, bool | int | float | str] = field(default_factory=dict)
+    """Arguments of the environment."""
+    steps: int = 100_000
+    """Random steps to collect; of those without a rare reward only a part is kept."""
+    action_probabilities: tuple[float, ...] = ()
+    """Relative probability of each action in these steps; equal by default."""
+    repeat: float = 0.0
+    """Probability of doing the last action again."""
+    agent: str | None = None
+    """Run of a trained agent that acts in every second environment, on its training tasks in turn, with a random action
+    in one of ten steps; by default all actions are random."""
+    seed: int = 0
+    """Random seed."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "environment", environment_text(self.environment))
+        object.__setattr__(self, "rewards", reward_texts(self.rewards) if self.rewards else ())
+        object.__setattr__(self, "learner", text_of(self.learner, "learner"))
+        settle(self)
+        if self.steps < 100 or self.steps > 10**10:
+            raise InputError(f"steps is {self.steps}; expected at least 100.")
+        if not 0 <= self.repeat < 1:
+            raise InputError(f"repeat is {self.repeat}; expected a number from 0, below 1.")
+        if any(p < 0 for p in self.action_probabilities) or (
+            self.action_probabilities and not sum(self.action_probabilities)
+        ):
+            raise InputError(f"action_probabilities are {self.action_probabilities}; expected numbers from 0.")
+        if self.seed < 0:
+            raise InputError(f"seed is {self.seed}; expected a whole number from 0.")
+        if self.data is not None and self.rewards:
+            raise InputError("rewards and data were both given; expected one of them, as a file has its rewards.")
+        supervised = self.learner == "auto" or PHI_LEARNERS.make(str(self.learner)).supervised
+        if not self.rewards and self.data is None and supervised:
+            raise InputError(
+                "rewards and data are missing; expected one of them, or a learner without rewards, such as laplacian."
+            )
+        if self.rewards and supervised:
+            check_features(self.features, len(self.rewards))
+        if self.data is not None and self.learner == "rewards":
+            raise InputError("learner is 'rewards', which needs them at every step; expected rewards instead of data.")
+
+    @property
+    def environments(self) -> EnvironmentSource:
+        return source(self.environment, phi="reward", **self.environment_arguments)
+
+
+def learn_features(
+    environment: Any = None,
+    rewards: Any = (),
+    *,
+    data: str | os.PathLike[str] | None = None,
+    features: int | None = None,
+    learner: str | PhiLearner = "auto",
+    out: str | os.PathLike[str] | None = None,
+    existing: OnExisting = "refuse",
+    console: Display = AUTO,
+    config: FeaturesConfig | None = None,
+    **settings: Any,
+) -> LearnedPhi:
+    """Learn φ(s, a, s′) and tasks w_1, …, w_K with r_k ≈ φ·w_k from scalar rewards, for environments without φ.
+
+    The result is frozen. Use it as `phi` in :func:`usfa.settings_for`, :class:`usfa.TrainConfig` or :func:`usfa.make`.
+    Without rewards, an unsupervised learner gives features of the states that random steps reach.
+
+    Args:
+        environment: as for :func:`usfa.settings_for`.
+        rewards: one or several: functions of observation, action and next observation, or texts, see
+            :class:`FeaturesConfig`.
+        data: an npz file with transitions and rewards, instead of collecting them.
+        features: D; by default chosen on held-out episodes.
+        learner: a name, or an object, see :class:`usfa.PhiLearner`.
+        out: run directory; by default nothing is written.
+        existing: "refuse", "resume" or "overwrite", if the directory already holds a run.
+        console: for progress bars; None shows nothing.
+        config: all settings at once, instead of those above.
+        settings: other settings of :class:`FeaturesConfig`.
+    """
+    if config is None:
+        config = FeaturesConfig(
+            environment,
+            rewards,
+            data=None if data is None else os.fspath(data),
+            features=features,
+            learner=learner,
+            **settings,
+        )
+    shown = shown_on(console)
+    if out is None:
+        return _learned(config, _data(config, shown), shown, None)[0]
+    with RunDirectory.opened(Path(out), config, existing) as run:
+        if (run.path / QUALITY).exists() and (run.path / PHI_FILES[0]).exists():
+            return load_phi(run.path, trust=True)  # the user has just named its parts
+        run.claim(DATA, *PHI_FILES, QUALITY, *(f"figures/{name}.{end}" for name in _FIGURES for end in ("png", "pdf")))
+        transitions = _kept_data(config, run, shown)
+        phi, transitions = _learned(config, transitions, shown, run)
+        phi.save(run.path)
+        save_all(_figures(phi, transitions), run.figures)
+        run.write(QUALITY, csv_bytes(quality_table(phi)))
+        return phi
+
+
+# --- data ---
+
+
+def _kept_data(config: FeaturesConfig, run: RunDirectory, console: Console | None) -> Transitions:
+    """The data of the run, collected once."""
+    path = run.path / DATA
+    if config.data is None and path.exists():
+        with config.environments.opened() as env:
+            spec, actions = ObservationSpec.of(env.observation_space), action_count(env)
+        return read_transitions(path, spec, actions, config.environment)
+    found = _data(config, console)
+    if config.data is None:
+        found.save(path)
+    return found
+
+
+def _data(config: FeaturesConfig, console: Console | None) -> Transitions:
+    environments = config.environments
+    with environments.opened() as env:
+        spec, actions = ObservationSpec.of(env.observation_space), action_count(env)
+    if config.data is not None:
+        return read_transitions(Path(config.data), spec, actions, config.environment)
+    rng = np.random.default_rng([config.seed, 3])
+    behaviour: Behaviour = RandomActions(rng, config.action_probabilities, config.repeat)
+    if config.agent is not None:
+        behaviour = _AgentActions(load(config.agent), behaviour, config.seed)
+    inside = (
+        rewarded(environments, config.rewards)
+        if config.rewards
+        else source(config.environment, phi=_nothing, **config.environment_arguments)
+    )
+    with progress_bar(f"{config.environment}: random steps", config.steps, "steps", console) as bar:
+        found = collect(inside, config.rewards or ("none",), spec, behaviour, config.steps, config.seed, bar.advance)
+    return found if config.rewards else replace(found, names=(), rewards=found.rewards[:, :0], seen=found.seen[:, :0])
+
+
+class _AgentActions:
+    """An agent acts in every second environment, on its training tasks in turn; random actions in the others."""
+
+    def __init__(self, agent: TrainedAgent, others: Behaviour, seed: int) -> None:
+        self._agent, self._others = agent, others
+        self._rng = np.random.default_rng([seed, 9])
+        self._memory: CoreState | None = None
+        self._last = np.zeros(0, np.int64)
+        self._rule = parse_rule(agent.default_rule)
+        self._state: RuleState | None = None
+
+    @torch.inference_mode()
+    def __call__(self, batch: Batch) -> NDArray[np.int64]:
+        agent, tasks = self._agent, self._agent.training_tasks
+        w = tasks[np.arange(len(batch)) // 2 % len(tasks)]
+        candidates = agent.candidates(w, None, np.random.default_rng(0)).tensors()
+        if self._memory is None:
+            check_observations(agent.actor, batch)
+            self._memory, self._last = agent.actor.initial_state(len(batch)), np.zeros(len(batch), np.int64)
+            agent.network.hold(candidates.z)
+        arrays = (batch.observation, self._last, batch.legal, batch.first)
+        observation, last, legal, first = (torch.from_numpy(array) for array in arrays)
+        present = Present(observation, last, legal, first, self._memory)
+        decision, self._memory = agent.actor.act(
+            agent.network, present, task_tensor(w), candidates, self._rule, self._state
+        )
+        self._state = decision.state
+        greedy = epsilon_greedy(decision.action.numpy()[None], batch.legal[None], 0.1, [self._rng])[0]
+        self._last = np.where(np.arange(len(batch)) % 2 == 0, greedy, self._others(batch))
+        return self._last
+
+
+def _nothing(observation: Any, action: Any, next_observation: Any) -> list[float]:
+    """φ of an environment without rewards."""
+    return [0.0]
+
+
+# --- learning ---
+
+
+def _learned(
+    config: FeaturesConfig, data: Transitions, console: Console | None, run: RunDirectory | None
+) -> tuple[LearnedPhi, Transitions]:
+    learner = _learner(config, data)
+    with progress_bar(f"{config.environment}: learning φ", 100, "percent", console) as bar:
+        progress = _Progress(bar, run)
+        found = learn_phi(
+            data, learner, config.features, environment=config.environment, seed=config.seed, progress=progress
+        )
+        bar.update(100)
+    return found, data
+
+
+def _learner(config: FeaturesConfig, data: Transitions) -> PhiLearner:
+    if config.learner != "auto":
+        return PHI_LEARNERS.make(str(config.learner))
+    one_hot = not data.spec.is_image and not data.spec.is_vector
+    return LeastSquares() if one_hot else NetworkFit(steps=20_000 if data.spec.is_image else 3000)
+
+
+class _Progress:
+    """Shows progress in a bar, and keeps checkpoints in a run directory."""
+
+    def __init__(self, bar: ProgressBar, run: RunDirectory | None) -> None:
+        self._bar, self._run = bar, run
+
+    def load(self) -> tuple[int, dict[str, Tensor]] | None:
+        found = None if self._run is None else self._run.load_checkpoint()
+        return None if found is None else (int(found[1]["step"]), found[0])
+
+    def save(self, step: int, tensors: dict[str, Tensor]) -> None:
+        if self._run is not None:
+            self._run.save_checkpoint(step, tensors, {"step": step})
+
+    def update(self, share: float, note: str = "") -> None:
+        self._bar.update(100 * share, note)
+
+
+# --- results ---
+
+_FIGURES = ("quality", "responses")
+
+
+def quality_table(phi: LearnedPhi) -> pd.DataFrame:
+    """R² of each reward on held-out episodes by number of features, and the share that the chosen φ cannot express."""
+    report = phi.report
+    sizes: list[tuple[int, Sequence[float | None]]] = list(enumerate(report.r2_by_size, 1))
+    if not sizes:
+        sizes = [(phi.features, report.r2)]
+    rows = [
+        (reward, size, np.nan if r2 is None else r2, size == phi.features)
+        for size, of_size in sizes
+        for reward, r2 in zip(report.rewards, of_size, strict=True)
+    ]
+    table = pd.DataFrame(rows, columns=["reward", "features", "r2", "chosen"])
+    unexplained = dict(zip(report.rewards, report.unexplained, strict=True))
+    table = table.astype({"chosen": bool})  # also of an empty table
+    return table.assign(unexplained=np.where(table.chosen, table.reward.map(unexplained), np.nan))
+
+
+def responses_table(phi: LearnedPhi, data: Transitions) -> pd.DataFrame:
+    """What each feature responds to: its mean for every action, and its correlation with every reward."""
+    values = predict(phi.model, data)
+    rows = [
+        (name, "action", str(action), _mean(values[data.action == action, index], data.weight[data.action == action]))
+        for index, name in enumerate(phi.feature_names)
+        for action in range(data.actions)
+    ]
+    rows += [
+        (name, "reward", reward, _correlation(values[seen, index], data.rewards[seen, k], data.weight[seen]))
+        for index, name in enumerate(phi.feature_names)
+        for k, (reward, seen) in enumerate(zip(data.names, data.seen.T, strict=True))
+    ]
+    return pd.DataFrame(rows, columns=["feature", "kind", "to", "value"])
+
+
+def _mean(values: NDArray[Any], weight: NDArray[Any]) -> float:
+    return float(np.average(values, weights=weight)) if len(values) else float("nan")
+
+
+def _correlation(x: NDArray[Any], y: NDArray[Any], weight: NDArray[Any]) -> float:
+    x, y = (v - np.average(v, weights=weight) for v in (x.astype(np.float64), y.astype(np.float64)))
+    size = np.sqrt(np.average(x**2, weights=weight) * np.average(y**2, weights=weight))
+    return float(np.average(x * y, weights=weight) / size) if size > 0 else float("nan")
+
+
+def _figures(phi: LearnedPhi, data: Transitions) -> dict[str, Any]:
+    extremes = _extremes(phi, data) if data.spec.is_image else None
+    responses = {"responses": responses_figure(responses_table(phi, data), extremes)}
+    return {"quality": quality_figure(quality_table(phi)), **responses} if data.names else responses
+
+
+def _extremes(phi: LearnedPhi, data: Transitions, count: int = 6) -> dict[str, NDArray[np.uint8]]:
+    """For each feature the transitions with its largest values: images before and after, [count, 2, H, W, 3]."""
+    values = predict(phi.model, data)
+    best = {name: np.argsort(-values[:, index])[:count] for index, name in enumerate(phi.feature_names)}
+    return {
+        name: np.stack([data.observation[rows][..., -3:], data.next_observation[rows][..., -3:]], axis=1)
+        for name, rows in best.items()
+    }

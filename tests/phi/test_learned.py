@@ -1,0 +1,347 @@
+"""Learned φ: what each learner finds, how many features, saving, and sentences for bad input."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+
+import usfa
+from usfa.environments import ObservationSpec, known_phi, make, rewarded, source
+from usfa.errors import InputError
+from usfa.phi import (
+    Contrastive,
+    Laplacian,
+    LeastSquares,
+    LinearPhi,
+    NetworkFit,
+    PhiLearner,
+    PhiModel,
+    PhiSpec,
+    RandomActions,
+    RandomFeatures,
+    RewardsThemselves,
+    collect,
+    learn_phi,
+    load_phi,
+    read_transitions,
+)
+
+THREE = ("task:10", "task:01", "task:0.5,0.5")  # of rank 2
+SMALL = NetworkFit(hidden=(64,), steps=400, batch=128)
+
+
+def transitions(environment="trip", texts=THREE, steps=600, seed=0):
+    inside = source(environment)
+    with inside.opened() as env:
+        spec = ObservationSpec.of(env.observation_space)
+    actions = RandomActions(np.random.default_rng(seed))
+    return collect(rewarded(inside, texts), texts, spec, actions, steps, seed)
+
+
+@pytest.fixture(scope="module")
+def trip_data():
+    return transitions()
+
+
+@dataclass(frozen=True)
+class Centred(PhiLearner):
+    """A learner of one's own, without rewards: φ = (1, s′ = s2)."""
+
+    supervised = False
+
+    def fit(self, data, features, seed, progress):
+        return OwnModel(PhiSpec(data.spec, data.actions, 2), scale=3)
+
+
+class OwnModel(PhiModel):
+    def __init__(self, spec, scale=1):
+        super().__init__(spec)
+        self.scale = torch.nn.Parameter(torch.tensor(float(scale)))
+
+    def forward(self, observation, action, next_observation, rewards):
+        return self.scale * next_observation[:, :2].float()
+
+
+# --- what is learned ---
+
+
+@pytest.mark.parametrize("learner", [RewardsThemselves(), LeastSquares(), LeastSquares("linear"), SMALL])
+def test_phi_has_the_rank_of_the_rewards_and_expresses_them(trip_data, learner):
+    if learner == LeastSquares("linear"):  # cannot express places that differ by (s, a) only up to its features
+        trip_data = replace(trip_data, rewards=trip_data.rewards.copy())
+    phi = learn_phi(trip_data, learner)
+    assert phi.features == 2
+    assert phi.feature_names == ("10", "01")
+    np.testing.assert_allclose(phi.tasks, [[1, 0], [0, 1], [0.5, 0.5]], atol=0.01)
+    assert min(phi.report.r2) > 0.99
+    assert max(phi.report.unexplained) < 0.01
+    assert phi.report.r2_by_size[0][0] < 0.9  # one feature does not do
+
+
+def test_a_learned_phi_is_the_given_one_on_every_transition(trip_data):
+    phi = learn_phi(trip_data, LeastSquares())
+    given, learned = make("trip"), make("trip", phi=phi)
+    rng = np.random.default_rng(5)
+    for seed in range(20):
+        (_, info), _ = given.reset(seed=seed), learned.reset(seed=seed)
+        done = False
+        while not done:
+            action = rng.choice(np.flatnonzero(info["action_mask"]))
+            (_, expected, done, _, info), (_, found, *_) = given.step(action), learned.step(action)
+            np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_a_batch_computes_what_single_environments_do(trip_data):
+    phi = learn_phi(trip_data, SMALL)
+    batch, rng = source("trip", phi=phi).batch([3, 4], 1.0), np.random.default_rng(0)
+    envs = [make("trip", phi=phi) for _ in range(2)]
+    infos = [env.reset(seed=seed)[1] for env, seed in zip(envs, (3, 4), strict=True)]
+    for _ in range(12):
+        np.testing.assert_array_equal(batch.legal, [info["action_mask"] for info in infos])
+        action = np.array([rng.choice(np.flatnonzero(legal)) for legal in batch.legal])
+        step = batch.step(action)
+        for index, env in enumerate(envs):
+            _, expected, done, _, infos[index] = env.step(action[index])
+            np.testing.assert_allclose(step.phi[index], expected, atol=1e-6)
+            assert step.ended[index] == done
+            if done:
+                infos[index] = env.reset()[1]
+
+
+def test_only_the_part_of_a_reward_that_phi_can_express_is_claimed():
+    data = transitions(steps=1500)
+    noise = np.random.default_rng(0).standard_normal(len(data)).astype(np.float32)
+    noisy = with_rewards(data, np.column_stack([data.rewards[:, 0], noise]))
+    with pytest.warns(UserWarning, match=r"cannot express \d+% of 'r2' on held-out episodes; expected at most 10%"):
+        phi = learn_phi(noisy, LeastSquares(), features=2)
+    assert phi.report.r2[0] > 0.99
+    assert phi.report.unexplained[1] > 0.9
+
+
+def test_rewards_that_were_not_seen_have_no_effect(trip_data):
+    seen = np.ones_like(trip_data.seen)
+    seen[::2, 1] = False
+    hidden = np.where(seen, trip_data.rewards, np.float32(1e6))
+    phi = learn_phi(replace(trip_data, seen=seen, rewards=hidden), LeastSquares())
+    np.testing.assert_allclose(phi.tasks, [[1, 0], [0, 1], [0.5, 0.5]], atol=1e-5)
+
+
+def test_weights_count_as_repetitions(trip_data):
+    twice = trip_data.rows(np.repeat(np.arange(len(trip_data)), 2))
+    weighted = replace(trip_data, weight=np.full(len(trip_data), 2.0, np.float32))
+    rng = np.random.default_rng(0)
+    noise = rng.standard_normal(trip_data.rewards.shape).astype(np.float32)
+    first = LeastSquares("linear").fit(replace(weighted, rewards=noise), 3, 0, None)
+    second = LeastSquares("linear").fit(replace(twice, rewards=noise.repeat(2, axis=0)), 3, 0, None)
+    np.testing.assert_allclose(first.weight, second.weight, rtol=1e-3, atol=1e-4)
+
+
+def test_transitions_without_rare_rewards_are_thinned_out_and_count_for_more():
+    data = transitions("room", ("task:1000", "task:0100"), steps=9000)
+    rare = data.rewards.any(axis=1)
+    assert rare.sum() > 20
+    assert 2000 < len(data) < 3000  # the first 2000 are all kept
+    assert data.weight.sum() == pytest.approx(9000, rel=0.1)
+    assert (data.weight[rare] == 1).all()
+
+
+# --- without rewards ---
+
+
+def chain(size=9, steps=4000):
+    """Transitions of a random walk on a line, one-hot."""
+    rng = np.random.default_rng(0)
+    place, places = 0, []
+    for _ in range(steps + 1):
+        places.append(place)
+        place = int(np.clip(place + rng.choice([-1, 1]), 0, size - 1))
+    data = transitions(steps=steps)
+    hot = np.eye(size, dtype=np.float32)[places]
+    return replace(
+        data.rows(np.zeros(steps, np.int64)),
+        observation=hot[:-1],
+        next_observation=hot[1:],
+        episode=np.arange(steps) // 200,
+        spec=ObservationSpec((size,), size),
+    )
+
+
+def features_of_places(learner):
+    """φ of the 9 places of the line [9, 3], and the mean square of features over the data [3, 3]."""
+    data, hot = chain(), torch.eye(9)
+    model = learner.fit(data, 3, 0, _Quiet())
+    with torch.no_grad():
+        phi = model(hot, torch.zeros(9, dtype=torch.int64), hot, None)
+    seen = phi[torch.from_numpy(data.next_observation).argmax(dim=1)]
+    return phi, seen.T @ seen / len(seen)
+
+
+@pytest.mark.parametrize(
+    "learner", [Laplacian(hidden=(64,), steps=500, learning_rate=1e-2), Contrastive(hidden=(64,), steps=300)]
+)
+def test_features_without_rewards_tell_near_from_far(learner):
+    phi, squares = features_of_places(learner)
+    distance = torch.cdist(phi, phi)
+    near = distance.diagonal(1).mean()
+    assert distance[0, 8] > 3 * near
+    assert distance[0, 4] > 1.5 * near
+    torch.testing.assert_close(squares, torch.eye(3), atol=0.01, rtol=0)
+
+
+def test_random_features_have_a_mean_square_of_one():
+    _, squares = features_of_places(RandomFeatures())
+    torch.testing.assert_close(squares, torch.eye(3), atol=0.01, rtol=0)
+
+
+class _Quiet:
+    def load(self):
+        return None
+
+    def save(self, step, tensors):
+        pass
+
+    def update(self, share, note=""):
+        pass
+
+
+# --- own learners and files ---
+
+
+def test_an_own_learner_is_saved_and_loaded(trip_data, tmp_path):
+    phi = learn_phi(trip_data, Centred())
+    phi.save(tmp_path)
+    found = load_phi(tmp_path)
+    assert found.text == phi.text
+    assert float(found.model.scale) == 3
+    assert usfa.make("trip", phi=found).reward_space.shape == (2,)
+
+
+@pytest.mark.parametrize("learner", [RewardsThemselves(), LeastSquares(), SMALL])
+def test_a_saved_phi_is_the_same_to_the_bit(trip_data, learner, tmp_path):
+    phi = learn_phi(trip_data, learner)
+    phi.save(tmp_path)
+    found = load_phi(tmp_path)
+    arguments = (trip_data.observation, trip_data.action, trip_data.next_observation, trip_data.rewards)
+    np.testing.assert_array_equal(found.of_batch(*arguments), phi.of_batch(*arguments))
+    assert (found.text, found.report) == (phi.text, phi.report)
+    assert known_phi(phi.text) is found
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["phi.json", "phi.safetensors"]
+
+
+def test_a_changed_file_is_refused(trip_data, tmp_path):
+    learn_phi(trip_data, LeastSquares()).save(tmp_path)
+    weights = tmp_path / "phi.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"\x01")
+    with pytest.raises(InputError, match=r"phi.safetensors is torn or was changed: its checksum does not match"):
+        load_phi(tmp_path)
+
+
+def test_functions_in_files_need_trust(trip_data, tmp_path):
+    model = LinearPhi(PhiSpec(trip_data.spec, trip_data.actions, 1), "math:sqrt", 3)
+    usfa.LearnedPhi(model, learn_phi(trip_data, LeastSquares()).report).save(tmp_path)
+    with pytest.raises(InputError, match=r"^The file names the function 'math:sqrt', which would be run; set trust"):
+        load_phi(tmp_path)
+    assert load_phi(tmp_path, trust=True).features == 1
+
+
+def test_learning_is_resumed_to_the_bit(trip_data):
+    class Keeper(_Quiet):
+        kept = None
+
+        def load(self):
+            return self.kept
+
+        def save(self, step, tensors):
+            self.kept = step, {name: tensor.clone() for name, tensor in tensors.items()}
+
+    learner, keeper = replace(SMALL, steps=700), Keeper()
+    whole = learner.fit(trip_data, 3, 0, keeper)
+    assert keeper.kept[0] == 500
+    resumed = learner.fit(trip_data, 3, 0, keeper)
+    for name, tensor in whole.state_dict().items():
+        assert torch.equal(tensor, resumed.state_dict()[name]), name
+
+
+# --- bad input ---
+
+
+def with_rewards(data, rewards):
+    values = np.asarray(rewards, np.float32)
+    names = tuple(f"r{k + 1}" for k in range(values.shape[1]))
+    return replace(data, rewards=values, names=names, seen=np.ones(values.shape, np.bool_))
+
+
+@pytest.mark.parametrize(
+    ("change", "features", "learner", "sentence"),
+    [
+        (
+            lambda r: r,
+            1,
+            RewardsThemselves(),
+            r"The 3 rewards span 2 directions, which no φ with 1 features can express",
+        ),
+        (lambda r: r * 0 + 7, None, LeastSquares(), r"The reward 'r1' is 7 in all \d+ transitions; expected one that"),
+        (lambda r: r * np.nan, None, LeastSquares(), r"The reward 'r1' holds NaN or infinity; expected finite numbers"),
+        (lambda r: r, 4, LeastSquares(), r"features is 4, but there are 3 rewards, which determine as many features"),
+        (lambda r: r, 0, LeastSquares(), r"features is 0; expected at least 1"),
+        (lambda r: r, 2, LeastSquares("cubic"), r"rich is 'cubic'; expected 'auto', 'table', 'linear' or"),
+    ],
+)
+def test_bad_rewards_are_one_sentence(trip_data, change, features, learner, sentence):
+    with pytest.raises(InputError, match=f"^{sentence}"):
+        learn_phi(with_rewards(trip_data, change(trip_data.rewards)), learner, features)
+
+
+def test_phi_of_another_environment_is_refused(trip_data):
+    phi = learn_phi(trip_data, LeastSquares(), environment="trip")
+    sentence = r"^φ was learned in 'trip', with observations \(2,\) and 8 actions; this environment has \(1,\) and 2\.$"
+    with pytest.raises(InputError, match=sentence):
+        make("one-state", phi=phi)
+
+
+def test_a_file_of_transitions_is_read_again(trip_data, tmp_path):
+    path = tmp_path / "data.npz"
+    trip_data.save(path)
+    found = read_transitions(path, trip_data.spec, trip_data.actions, "trip")
+    for name in ("observation", "action", "next_observation", "rewards", "episode", "weight", "seen"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(trip_data, name))
+    assert found.names == trip_data.names
+
+
+RAW = {
+    "observations": np.array([0, 1, 0]),
+    "actions": np.array([7, 0, 0]),
+    "next_observations": np.array([1, 0, 0]),
+    "rewards": np.array([0.0, 1.0, 1.0]),
+    "terminals": np.array([0, 1, 1]),
+    "timeouts": np.array([0, 0, 0]),
+}
+
+
+def test_files_with_the_names_of_d4rl_are_read(tmp_path):
+    np.savez(tmp_path / "raw.npz", **RAW)
+    found = read_transitions(tmp_path / "raw.npz", ObservationSpec((2,), 2), 8, "trip")
+    assert found.observation.tolist() == [[1, 0], [0, 1], [1, 0]]
+    assert (found.rewards.shape, found.episode.tolist(), found.names) == ((3, 1), [0, 0, 1], ("r1",))
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (
+            {"actions": np.array([8, 0, 0])},
+            r"The actions of .* are 0 to 8; the environment 'trip' has 0 to 7: the data",
+        ),
+        ({"observations": np.ones((3, 4))}, r"The observations of .*raw.npz are not those of 'trip': "),
+        ({"rewards": np.ones(2)}, r"The rewards of .* have shape \(2,\); expected \(3,\) or \(3, K\)\."),
+        ({"terminals": None, "timeouts": None}, r"File .* has neither episodes nor terminals and timeouts"),
+        ({"rewards": None}, r"File .* has no array 'rewards'; expected the names of D4RL"),
+        ({"observations": np.array([{}, 1, 2], dtype=object)}, r"File .* is not an npz archive of arrays: "),
+    ],
+)
+def test_data_of_another_environment_is_refused(tmp_path, change, sentence):
+    arrays = {name: array for name, array in {**RAW, **change}.items() if array is not None}
+    np.savez(tmp_path / "raw.npz", **arrays)
+    with pytest.raises(InputError, match=f"^{sentence}"):
+        read_transitions(tmp_path / "raw.npz", ObservationSpec((2,), 2), 8, "trip")

@@ -1,0 +1,60 @@
+import numpy as np
+import pytest
+
+import usfa
+from usfa.errors import InputError
+from usfa.phi import Laplacian, TaskStream
+
+
+def test_phi_grows_with_tasks_that_it_cannot_express():
+    stream = TaskStream("trip")
+    first = stream.meet("task:10")
+    assert (first.fitted, first.phi.features) == (True, 1)
+    second = stream.meet("task:0.3,1")
+    assert (second.fitted, second.phi.features) == (True, 2)
+    third = stream.meet("task:1,-0.5", steps=60)
+    assert third.phi is second.phi
+    assert not third.fitted
+    np.testing.assert_allclose(third.task.w @ [[1, 0], [0.3, 1]], [1, -0.5], atol=1e-5)  # in the features of φ
+    assert third.task.unexplained < 1e-9
+    assert (third.task.std < 1e-6).all()
+    assert stream.rewards == ("task:10", "task:0.3,1", "task:1,-0.5")
+
+
+def noisy_stay(observation, action, next_observation):
+    """A reward with noise, which depends on nothing that φ could."""
+    return float(action == 0) + 0.2 * np.random.default_rng(noisy_stay.calls.pop()).standard_normal()
+
+
+noisy_stay.calls = list(range(10_000))
+
+
+def test_meeting_a_task_again_refines_it():
+    stream = TaskStream("one-state")
+    stream.meet("task:2")
+    before = stream.meet(noisy_stay, steps=200)
+    after = stream.meet(noisy_stay, steps=2000)
+    assert after.task.std.max() < 0.6 * before.task.std.max()
+
+
+def test_one_reward_at_a_time():
+    with pytest.raises(InputError, match=r"^The rewards are \('task:10', 'task:01'\); expected one at a time\.$"):
+        TaskStream("trip").meet("tasks:trip-train")
+    with pytest.raises(InputError, match=r"; expected one that learns from rewards\.$"):
+        TaskStream("trip", Laplacian())
+
+
+def test_an_agent_acts_on_a_task_that_was_inferred_from_200_rewarded_steps(tmp_path, tiny_config):
+    stream = usfa.TaskStream("trip")
+    stream.meet("tasks:1,0")
+    phi = stream.meet("tasks:0,1").phi
+    config = usfa.TrainConfig(
+        **{**vars(tiny_config), "phi": phi, "seeds": (0,), "training_tasks": phi.tasks, "checkpoint_every": 1000}
+    )
+    agent = usfa.load(usfa.train(config, tmp_path / "run", console=None).path)
+    meeting = stream.meet("task:0.8,0.5", steps=200)
+    scores = [
+        usfa.evaluate(agent, [w], "task", rewards=["task:0.8,0.5"], episodes=1).score[0]
+        for w in (meeting.task.w, [0.8, 0.5])
+    ]
+    assert scores[0] >= 0.9 * scores[1] > 0.5

@@ -1,0 +1,189 @@
+"""The budget rule: steps, time or both become settings; time spent survives a resume."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from usfa.cli import main
+from usfa.environments import EnvironmentSource
+from usfa.errors import InputError
+from usfa.evaluation import measuring_steps
+from usfa.learning import Clock, Learner
+from usfa.runs import build_agent, settings, settings_for
+from usfa.runs.budget import ENOUGH, SCORING, Costs, measured_costs, plan, updates_per_step
+from usfa.runs.settings import _IMAGES
+
+FAST = Costs(step=1e-5, acting=1e-5, update=1e-3, episode=50)
+SLOW = Costs(step=0.005, acting=1e-4, update=0.01, episode=50)
+
+
+@pytest.fixture
+def usual(monkeypatch):
+    """The default settings of an environment."""
+    monkeypatch.setattr(settings, "RANDOM_STEPS", 50)
+    return settings_for("fake_environments:Walk")
+
+
+def transitions(learner):
+    """Per update."""
+    return learner.trajectories_per_round * learner.trajectory_length // learner.updates_per_round
+
+
+def test_many_steps_keep_the_usual_settings(usual):
+    for frames in (200_000, 300_000, 5_000_000):
+        assert replace(plan(usual, frames, None, FAST).config.learner, budget=300_000) == usual.learner
+
+
+def test_few_steps_have_more_updates_and_fewer_environments(usual):
+    learner = plan(usual, 5_400, None, FAST).config.learner
+    assert updates_per_step(learner) == 1
+    assert learner.environments == 8
+    assert (learner.tasks, learner.task_duration) == ("task|simplex", "episode")
+    assert transitions(learner) == transitions(usual.learner)
+    assert plan(usual, 5_400, None, FAST).config.network.members == 2
+    assert plan(usual, 500_000, None, FAST).config.network == usual.network
+    in_between = plan(usual, 50_000, None, FAST).config.learner
+    assert updates_per_step(in_between) == pytest.approx(ENOUGH / 50_000, rel=0.05)
+
+
+@pytest.mark.parametrize("images", [False, True])
+def test_every_number_of_steps_gives_valid_settings_with_the_usual_batches(usual, images):
+    base = replace(usual, learner=_IMAGES) if images else usual
+    for frames in np.geomspace(1, 10**7, 60).astype(int).tolist():
+        learner = plan(base, frames, None, FAST).config.learner  # LearnerConfig checks itself
+        assert transitions(learner) == transitions(base.learner)
+        assert learner.budget == frames
+
+
+@pytest.mark.parametrize("minutes", [0.5, 2, 600])
+@pytest.mark.parametrize("costs", [FAST, SLOW, Costs(1.0, 1e-4, 0.01, 20)])
+def test_minutes_are_divided_between_training_and_scoring(usual, minutes, costs):
+    config = plan(usual, None, minutes, costs).config
+    assert config.learner.budget_unit == "seconds"
+    assert 0.5 * 60 * minutes <= config.learner.budget <= 60 * minutes
+    if config.evaluation.measure_errors:
+        spent = measuring_steps(config.learner.gamma, 0) * costs.step
+        assert spent <= SCORING * 60 * minutes
+
+
+def test_beside_steps_less_time_first_takes_updates_and_then_steps(usual):
+    relaxed, hurried, impossible = (plan(usual, 10_000, minutes, SLOW).config.learner for minutes in (60, 1.5, 0.1))
+    assert updates_per_step(relaxed) == pytest.approx(ENOUGH / 10_000, rel=0.05)
+    assert 1 / 32 < updates_per_step(hurried) < updates_per_step(relaxed)
+    assert updates_per_step(impossible) == pytest.approx(1 / 32, rel=0.3)
+    assert {relaxed.budget, hurried.budget, impossible.budget} == {10_000}
+    assert relaxed.time_limit > hurried.time_limit > impossible.time_limit
+
+
+def test_few_steps_are_not_followed_by_many_of_scoring(usual):
+    evaluation = plan(usual, 5_000, None, FAST._replace(episode=30)).config.evaluation
+    assert not evaluation.measure_errors
+    assert (evaluation.snapshots + 1) * evaluation.episodes * 5 * 30 <= SCORING * 5_000
+
+
+def test_the_sentence_says_what_was_chosen_and_how_long_it_takes(usual):
+    sentence = plan(usual, 5_400, None, SLOW).sentence
+    assert sentence == (
+        "Budget: about 5,400 steps per seed, 5 ms each, in 8 environments, and an update per step, 10 ms each; this "
+        "takes about 84 s, with scoring."
+    )
+
+
+@pytest.mark.parametrize(("frames", "minutes"), [(0, None), (None, 0), (None, float("inf")), (10, -1)])
+def test_budgets_that_are_none_are_refused(usual, frames, minutes):
+    with pytest.raises(InputError, match=r"^(frames|minutes) is .*; expected"):
+        plan(usual, frames, minutes, FAST)
+
+
+# --- the clock of a learner ---
+
+
+class Ticking:
+    """A clock that goes on by a second whenever it is read."""
+
+    def __init__(self):
+        self.time = 0.0
+
+    def __call__(self):
+        self.time += 1
+        return self.time
+
+
+def walk_learner(usual, **limits):
+    config = replace(
+        usual, learner=replace(usual.learner, environments=2, updates_per_round=2, replay_ratio=1, **limits)
+    )
+    learner = Learner(build_agent(config), config.learner, config.environments, config.tasks, (0,))
+    learner.clock = Clock(now=Ticking())
+    return learner
+
+
+@pytest.mark.parametrize("limits", [{"budget_unit": "seconds", "budget": 40}, {"budget": 10**6, "time_limit": 40.0}])
+def test_training_ends_when_its_time_is_over_and_a_resumed_one_has_less_left(usual, limits):
+    learner = walk_learner(usual, **limits)
+    while not learner.done:
+        learner.step()
+    assert learner.clock.seconds == pytest.approx(40, abs=8)
+    half = walk_learner(usual, **limits)
+    while half.clock.seconds < 20:
+        half.step()
+    tensors, values = half.state()
+    resumed = walk_learner(usual, **limits)
+    resumed.load_state({name: x.clone() for name, x in tensors.items()}, json.loads(json.dumps(values)))
+    assert resumed.clock.seconds == pytest.approx(20, abs=8)
+    assert not resumed.done
+    assert resumed.frames.tolist() == half.frames.tolist()
+
+
+def test_without_a_time_budget_a_checkpoint_does_not_depend_on_the_time(usual):
+    learner = walk_learner(usual)
+    learner.step()
+    assert learner.state()[1]["seconds"] == 0
+
+
+# --- the command ---
+
+
+def test_the_command_spends_its_minutes_and_says_how_many_steps_it_made(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(settings, "RANDOM_STEPS", 50)
+    words = ["train", "fake_environments:Walk", "--minutes", "0.05", "--out", "run"]
+    assert main(words) == 0
+    captured = capsys.readouterr()
+    assert "Budget: about" in captured.err
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert config["learner"]["budget_unit"] == "seconds"
+    assert 1 <= config["learner"]["budget"] <= 3
+    assert "Trained for " in captured.out
+    assert main([*words, "--resume", "--trust"]) == 0
+    assert "was finished already" in capsys.readouterr().out
+
+
+def test_a_preset_ends_after_its_minutes(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    words = ["train", "trip-usfa", "--seeds", "0", "--minutes", "0.01", "--evaluation.snapshots", "1", "--out", "run"]
+    assert main([*words, "--learner.budget", "1000000"]) == 0
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert config["learner"]["time_limit"] == pytest.approx(0.6)
+
+
+def test_environments_that_stand_still_cost_no_steps_of_the_real_one(usual):
+    taken = []
+
+    class Counted(type(usual.environments.one().unwrapped)):
+        def step(self, action):
+            taken.append(action)
+            return super().step(action)
+
+    def make(learner, environments):
+        return Learner(build_agent(usual), learner, environments, usual.tasks, (0,))
+
+    class Config:
+        learner, tasks, environments = usual.learner, usual.tasks, EnvironmentSource(Counted)
+
+    costs = measured_costs(Config, make, 0.001, 10)
+    assert not taken
+    assert costs.update > 0
+    assert costs.acting > 0

@@ -1,0 +1,173 @@
+"""`usfa learn-features`, `usfa train --phi`, and the share of rewards that φ cannot express."""
+
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import usfa
+from usfa.cli import main
+from usfa.environments import known_phi
+from usfa.errors import InputError
+from usfa.phi import NetworkFit
+from usfa.runs import FeaturesConfig, RunDirectory
+
+REWARDS = ("--rewards", "tasks:trip-train,task:0.5,0.5", "--steps", "400")
+
+
+@pytest.fixture(scope="module")
+def features(tmp_path_factory):
+    """A finished run of learn-features, for Trip."""
+    path = tmp_path_factory.mktemp("features") / "trip"
+    assert main(["learn-features", "trip", *REWARDS, "--out", str(path)]) == 0
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(features, tiny_config, tmp_path_factory):
+    """A run that was trained with that φ, which is gone afterwards."""
+    copy = tmp_path_factory.mktemp("gone") / "phi"
+    shutil.copytree(features, copy)
+    config = replace(tiny_config, phi=str(copy), seeds=(0,))
+    done = usfa.train(config, tmp_path_factory.mktemp("runs") / "run", console=None)
+    shutil.rmtree(copy)
+    return done
+
+
+def test_the_directory_holds_everything(features):
+    names = {path.relative_to(features).as_posix() for path in features.rglob("*") if path.is_file()}
+    assert names == {
+        *("config.json", "manifest.json", "data.npz", "phi.json", "phi.safetensors", "quality.csv"),
+        *(f"figures/{name}.{end}" for name in ("quality", "responses") for end in ("png", "pdf")),
+    }
+    assert usfa.load_features(features).features == 2
+
+
+def test_a_finished_run_is_not_learned_again_and_nothing_is_replaced(features, capsys):
+    before = (features / "phi.json").read_bytes()
+    assert main(["learn-features", "trip", *REWARDS, "--out", str(features)]) == 2
+    assert "already holds a run" in capsys.readouterr().err
+    assert main(["learn-features", "trip", *REWARDS, "--out", str(features), "--resume"]) == 0
+    assert (features / "phi.json").read_bytes() == before
+
+
+def test_agents_are_self_contained(run, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(run.agent, copy)
+    agent = usfa.load(copy)
+    assert agent.file.phi.startswith("learned:")
+    table = usfa.evaluate(agent, [[1, 0], [0.5, 0.5], [0.2, 0.9]])
+    assert (table.gap < 0.3).all()  # exact, from tables of the learned φ
+    assert (table.unexplained[:2] < 1e-9).all()
+    assert np.isnan(table.unexplained[2])  # φ was not learned from this task
+    exported = usfa.export(copy, tmp_path / "export")
+    assert {"phi.json", "phi.safetensors"} <= {path.name for path in exported.iterdir()}
+
+
+def test_the_phi_beside_an_agent_must_be_its_own(run, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(run.agent, copy)
+    usfa.learn_features("trip", "task:1,1", steps=200, console=None).save(copy)
+    with pytest.raises(InputError, match=r"^The φ in .* is 'learned:\w+'; expected 'learned:\w+', as in config.json"):
+        usfa.load(copy)
+
+
+def test_a_run_is_read_again_from_its_own_phi(run):
+    found = run.config(usfa.TrainConfig)
+    assert known_phi(found.phi).text == found.phi
+    assert usfa.load_features(run.path).text == found.phi
+    usfa.train(found, run.path, existing="resume", console=None)
+
+
+def test_the_same_scores_as_with_the_given_phi(run, tiny_config, tiny_run):
+    """The learned φ equals the given one up to rounding, so that learning takes the same course."""
+    columns = ["candidates", "rule", "task_set", "task", "snapshot"]
+    own = run.read_scores().set_index(columns).score
+    given = tiny_run.read_scores().query("seed == 0").set_index(columns).score
+    first = own[own.index.get_level_values("snapshot") == 0]
+    np.testing.assert_allclose(first, given[first.index], atol=1e-4)
+    assert abs(own.mean() - given.mean()) < 0.1
+
+
+def test_settings_for_an_environment_with_a_learned_phi(features):
+    config = usfa.settings_for("trip", phi=usfa.load_features(features))
+    np.testing.assert_allclose(config.tasks, [[1, 0], [0, 1], [0.5, 0.5]], atol=1e-6)
+    assert config.phi.startswith("learned:")
+
+
+def test_scores_in_rewards_tell_what_phi_cannot_express(run):
+    agent = usfa.load(run.path)
+    with pytest.warns(UserWarning, match=r"^φ cannot express \d+% of 10 \(expected at most 10%\): scores in φ·w are"):
+        table = usfa.evaluate(agent, [[1, 0], [0, 1]], rewards=["task:-1,0.5", "task:0,1"], episodes=2)
+    assert table.unexplained[0] > 0.5
+    assert table.unexplained[1] < 1e-6
+    assert table.score[1] == pytest.approx(1, abs=0.4)
+    with pytest.raises(InputError, match=r"^There are 1 rewards for 2 tasks; expected one for each\.$"):
+        usfa.evaluate(agent, [[1, 0], [0, 1]], rewards="task:1,0")
+
+
+def test_a_killed_run_continues_to_the_same_phi(tmp_path, monkeypatch):
+    learner = NetworkFit(hidden=(16,), steps=600, batch=32)
+    config = FeaturesConfig("trip", ("tasks:trip-train",), learner=learner, steps=300)
+    whole = usfa.learn_features(config=config, console=None)
+    save = RunDirectory.save_checkpoint
+
+    def stop_after_saving(self, *arguments):
+        save(self, *arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RunDirectory, "save_checkpoint", stop_after_saving)
+    with pytest.raises(KeyboardInterrupt):
+        usfa.learn_features(config=config, out=tmp_path / "run", console=None)
+    monkeypatch.undo()
+    assert usfa.learn_features(config=config, out=tmp_path / "run", existing="resume", console=None).text == whole.text
+
+
+def test_phi_without_rewards(tmp_path):
+    learner = 'laplacian{"steps": 20, "hidden": [16]}'
+    path = tmp_path / "run"
+    assert main(["learn-features", "CartPole-v1", "--learner", learner, "--features", "3", "--out", str(path),
+                 "--steps", "300"]) == 0  # fmt: skip
+    phi = usfa.load_features(path)
+    assert (phi.features, phi.rewards) == (3, ())
+    env = usfa.make("CartPole-v1", phi=phi)
+    env.reset(seed=0)
+    _, features, *_, info = env.step(0)
+    assert features.shape == (3,)
+    assert info["scalar_reward"] == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ([], "rewards and data are missing; expected one of them, or a learner without rewards, such as laplacian."),
+        (["--rewards", "colour"], "A reward is 'colour'; expected reward, info:KEY, task:1,0, tasks:NAME, or module:"),
+        (["--rewards", "task:1,0,0"], "Task [1. 0. 0.] has 3 entries; expected 2, one per feature."),
+        (["--rewards", "no_module:speed"], "The module 'no_module' of the reward 'no_module:speed' cannot be imported"),
+        (
+            ["--rewards", "info:speed", "--steps", "100"],
+            "A step has no info['speed'], which the reward 'info:speed' na",
+        ),
+        (
+            ["--rewards", "task:10", "--features", "2"],
+            "features is 2, but there are 1 rewards, which determine as many",
+        ),
+        (["--rewards", "task:0,0", "--steps", "200"], "The reward 'task:0,0' is 0 in all"),
+        (["--data", "missing.npz"], "File missing.npz cannot be read: No such file or directory."),
+        (["--data", "x.npz", "--rewards", "task:10"], "rewards and data were both given; expected one of them"),
+        (["--data", "x.npz", "--learner", "rewards"], "learner is 'rewards', which needs them at every step"),
+        (["--rewards", "task:10", "--learner", "magic"], "Unknown learner of φ 'magic'"),
+        (["--rewards", "task:10", "--steps", "5"], "steps is 5; expected at least 100."),
+    ],
+)
+def test_bad_input_is_one_sentence(words, sentence, tmp_path, capsys):
+    assert main(["learn-features", "trip", *words, "--out", str(tmp_path / "run")]) == 2
+    assert sentence in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_directory_without_phi_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"holds no learned φ; expected one of usfa learn-features\.$"):
+        usfa.TrainConfig("trip", "trip-train", phi=str(tmp_path))
+    with pytest.raises(InputError, match=r"^phi is 'learned:0', which is not loaded; load it first"):
+        usfa.make("trip", phi="learned:0")
