@@ -106,6 +106,7 @@ def test_weights_and_biases_gets_the_same_and_continues_its_run(tmp_path, tiny_c
         latest = Path(arguments["dir"]) / "wandb" / "latest-run"
         latest.unlink(missing_ok=True)
         latest.symlink_to("run-1")  # as wandb does
+        (latest.parent / "run-1" / "tmp" / "code").mkdir(parents=True, exist_ok=True)
         return Log()
 
     fake = types.SimpleNamespace(init=init)  # version 0.31 has no util.generate_id

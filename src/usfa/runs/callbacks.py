@@ -173,7 +173,14 @@ class WeightsAndBiases(Callback):
             log.log({"frames": frames, **values})
         log.finish(exit_code=0 if training.scores is not None or training.reason is not None else 1)
         self._log = None
-        for path in (training.run.path / "wandb").rglob("*"):
-            if path.is_symlink():  # to the latest log; a run directory with links could not be overwritten
-                path.unlink()
+        _remove_links_and_empty_folders(training.run.path / "wandb")
         training.run.claim_folder("wandb")
+
+
+def _remove_links_and_empty_folders(folder: Path) -> None:
+    """Leave only files, which a manifest can list: a run directory with anything else is not overwritten."""
+    for path in sorted(folder.rglob("*"), reverse=True):  # what is inside a folder comes before it
+        if path.is_symlink():
+            path.unlink()
+        elif path.is_dir() and not any(path.iterdir()):
+            path.rmdir()
