@@ -327,14 +327,18 @@ class Learner:
                 raise ValueError(f"in {group}, {wrong}")
 
     def _layouts(self, groups: dict[str, dict[str, Tensor]], replayed: int) -> dict[str, Layout]:
-        """The expected layouts of the saved groups of tensors. Optimisers keep nothing of unused parameters."""
+        """The expected layouts of the saved groups of tensors.
+
+        Optimisers keep nothing of unused parameters, and may keep more than after their first step.
+        """
         layouts = {"network": layout_of(self.network.state)}
         if self.target is not None:
             layouts["target"] = layout_of(self.target.state)
         if "optimizer" in groups:
             used = {name.partition("/")[0] for name in groups["optimizer"]}
             own = optimizer_layout(self.agent, self.network.trained)
-            layouts["optimizer"] = {name: one for name, one in own.items() if name.partition("/")[0] in used}
+            wanted = {name: one for name, one in own.items() if name.partition("/")[0] in used}
+            layouts["optimizer"] = layout_of(groups["optimizer"]) | wanted
         if "replay" in groups:
             layouts["replay"] = self.replay.layout(
                 trajectory_layout(self.agent, self.config, len(self.seeds)), replayed
