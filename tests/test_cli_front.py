@@ -30,6 +30,7 @@ def test_a_shipped_agent_on_a_hundred_preferences(desk, capsys):
     words = "front trip --candidates task --reference 0,-50 --gamma 0.9 --episodes 1 --names coffee food"
     assert main(words.split()) == 0
     out = capsys.readouterr().out
+    assert "Objectives 1 to 2: coffee, food." in out
     assert files(desk / "runs" / "front-trip") == EVERYTHING
     agent = load("trip")
     known = known_front(agent, gamma=0.9)

@@ -134,7 +134,9 @@ def test_train_sampler_is_the_training_tasks():
     ],
 )
 def test_bad_samplers_are_refused(text):
-    known = r"gaussian:VARIANCE, box:LOW,HIGH, ball:RADIUS, simplex, points:Z;Z;…, train, task, task\+…, module:Class"
+    known = "gaussian:VARIANCE, box:LOW,HIGH, ball:RADIUS, simplex, points:Z;Z;…, train, task, " + (
+        r"task\+…, task\|…, module:Class"
+    )
     with pytest.raises(InputError, match=rf"^The policy distribution '{text}' is not one of {known}\.$"):
         parse_sampler(text, POINTS)
 
@@ -413,3 +415,15 @@ def test_policies_around_the_task_are_learned_wherever_tasks_were_acted_on(sampl
 def test_policies_from_elsewhere_are_learned_whatever_was_acted_on(sampler):
     z = np.array([[0.5, 0.5, 0.0], [2.0, 0.0, 0.0]])
     np.testing.assert_allclose(LearnedPolicies(POINTS, sampler, "simplex").distance(z), [0, 1])
+
+
+def test_task_or_draws_the_task_as_often_as_the_other_distribution():
+    tasks = np.eye(3)
+    sampler = parse_sampler("task|simplex", tasks)
+    z = sampler.sample(tasks, 4000, np.random.default_rng(0))
+    itself = (z == tasks[:, None]).all(axis=-1)
+    assert np.abs(itself.mean(axis=1) - 0.5).max() < 0.05
+    np.testing.assert_allclose(z.sum(axis=-1), 1)
+    assert not sampler.is_local
+    assert sampler.distance(z, tasks).max() < 1e-9
+    assert sampler.policy_of(np.array([2.0, 2.0, 0.0])).tolist() == [0.5, 0.5, 0]

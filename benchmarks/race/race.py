@@ -23,6 +23,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 from racing import Contest, expected_utility
 
 from usfa import functional
@@ -186,12 +188,16 @@ def baselines(environments: Sequence[str], path: Path) -> None:
         env = given.make()
         actions = env.action_space.n
         env.close()
-        constant = [expected_utility(given, lambda seen, w, a=a: np.full(len(w), a), 1000) for a in range(actions)]
+        constant = [expected_utility(given, partial(_repeat, action), 1000) for action in range(actions)]
         rng = np.random.default_rng(0)
         random = expected_utility(given, lambda seen, w: rng.integers(actions, size=len(w)), 1000)  # noqa: B023
         rows.append({"environment": name, "random": random, "constant": max(constant)})
     if rows:
         pd.concat([known, pd.DataFrame(rows)], ignore_index=True).to_csv(path, index=False)
+
+
+def _repeat(action: int, seen: NDArray[Any], w: NDArray[np.float64]) -> NDArray[np.int64]:
+    return np.full(len(w), action)
 
 
 # --- from tables to a table and a figure ---

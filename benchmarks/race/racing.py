@@ -1,6 +1,7 @@
 """What all racers share: the clock that stops while they are scored, the scoring itself, and the table they write.
 
-It is imported by processes of two different environments, so that it needs nothing but NumPy and MO-Gymnasium.
+It is imported by processes of two different environments, so that it needs nothing but NumPy and MO-Gymnasium. Seconds
+are those of the process: every racer has one thread, and other work on the machine does not count.
 """
 
 from __future__ import annotations
@@ -90,21 +91,22 @@ class Scorer:
     contest: Contest
     act: Act
     seed: int
-    began: float  # time.perf_counter() before the racer was made; moves on while it is scored
+    began: float  # time.process_time() before the racer was made; moves on while it is scored
     rows: list[tuple[float, int, int, float]] = field(default_factory=list)
     _due: float = 0.0
     _paused: bool = False
 
     @property
     def seconds(self) -> float:
-        return time.perf_counter() - self.began
+        return time.process_time() - self.began
 
     def look(self, steps: int, played: int) -> None:
         """Call often; raises TimeIsUp after the last scoring."""
         if self._paused:  # an algorithm tries something out while it is scored
             return
-        by_time = self.contest.steps is None
-        done, total = (self.seconds, self.contest.seconds) if by_time else (played, self.contest.steps)
+        done, total = self.seconds, self.contest.seconds
+        if self.contest.steps is not None:
+            done, total = played, self.contest.steps
         over = done >= total or self.seconds >= self.contest.seconds
         if done < self._due and not over:
             return
@@ -115,10 +117,10 @@ class Scorer:
             raise TimeIsUp
 
     def score(self, steps: int, played: int) -> None:
-        before, self._paused = time.perf_counter(), True
+        before, self._paused = time.process_time(), True
         utility = expected_utility(self.contest, self.act, 1000 + self.seed)
         self.rows.append((before - self.began, steps, played, utility))
-        self.began += time.perf_counter() - before
+        self.began += time.process_time() - before
         self._paused = False
 
 

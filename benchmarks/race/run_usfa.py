@@ -22,7 +22,7 @@ from usfa.runs.settings import RANDOM_STEPS
 def main() -> None:
     contest, algorithm, seed, out = arguments()
     torch.set_num_threads(1)
-    began = time.perf_counter()
+    began = time.process_time()
     learner, random_steps = make_learner(contest, seed)
     scorer = Scorer(contest, lambda seen, w: act(learner, seen, w), seed, began)
     learner.clock = Clock(now=lambda: scorer.seconds)  # stands still while the learner is scored
@@ -39,7 +39,7 @@ def main() -> None:
 
 def make_learner(contest: Contest, seed: int) -> tuple[Learner, int]:
     """The learner that `usfa train` makes for the steps, or for the time, and its random steps before training."""
-    began = time.perf_counter()
+    began = time.process_time()
     minutes = contest.seconds / 60 if contest.steps is None else None
     config = settings_for(contest.environment, contest.arguments, frames=contest.steps, minutes=minutes)
     random_steps = RANDOM_STEPS
@@ -48,7 +48,7 @@ def make_learner(contest: Contest, seed: int) -> tuple[Learner, int]:
         random_steps = min(RANDOM_STEPS, contest.steps // 10)
         learner = replace(learner, budget=contest.steps - random_steps)
     else:  # the time that `usfa train` keeps for scoring, which is not counted here, is time for training
-        learner = replace(learner, budget=max(1, int(contest.seconds - (time.perf_counter() - began))))
+        learner = replace(learner, budget=max(1, int(contest.seconds - (time.process_time() - began))))
     config = replace(config, learner=learner)
     made = Learner(build_agent(config), learner, EnvironmentSource(contest.make), config.tasks, [seed])
     return made, random_steps

@@ -21,6 +21,7 @@ __all__ = [
     "Points",
     "PolicySampler",
     "Simplex",
+    "TaskOr",
     "WithTask",
     "parse_sampler",
 ]
@@ -171,6 +172,31 @@ class WithTask(PolicySampler):
         return self.others.policy_of(w)
 
 
+@dataclass(frozen=True)
+class TaskOr(PolicySampler):
+    """The task itself or a draw of another distribution, each with probability ½.
+
+    As a distribution of tasks, it draws the tasks of M as often as all others: with the corners of the simplex as M,
+    extreme preferences are acted on often.
+    """
+
+    others: PolicySampler
+
+    def sample(self, w: Array, n: int, rng: np.random.Generator) -> Array:
+        itself = rng.random((*w.shape[:-1], n, 1)) < 0.5
+        return np.where(itself, w[..., None, :], self.others.sample(w, n, rng))
+
+    @property
+    def is_local(self) -> bool:  # type: ignore[override]
+        return self.others.is_local
+
+    def distance(self, z: Array, tasks: Array) -> Array:
+        return np.minimum(_to_nearest(z, tasks), self.others.distance(z, tasks))
+
+    def policy_of(self, w: Array) -> Array:
+        return self.others.policy_of(w)
+
+
 _SAMPLERS = (
     "gaussian:VARIANCE",
     "box:LOW,HIGH",
@@ -180,6 +206,7 @@ _SAMPLERS = (
     "train",
     "task",
     "task+…",
+    "task|…",
     "module:Class",
 )
 
@@ -193,12 +220,15 @@ def _is_sampler(cls: type) -> bool:
 
 def parse_sampler(text: str | PolicySampler, training_tasks: Array) -> PolicySampler:
     """Parse D_z: "gaussian:0.1", "box:0,1", "ball:1", "simplex", "points:1,0;0,1", "train" (M), "task" (z = w),
-    "task+simplex" and similar, or "module:Class" of your own. An object is returned unchanged.
+    "task+simplex" and similar (w first), "task|simplex" and similar (w or another), or "module:Class" of your own. An
+    object is returned unchanged.
     """
     if isinstance(text, PolicySampler):
         return text
     if text.startswith("task+"):
         return WithTask(parse_sampler(text.removeprefix("task+"), training_tasks))
+    if text.startswith("task|"):
+        return TaskOr(parse_sampler(text.removeprefix("task|"), training_tasks))
     kind, _, arguments = text.partition(":")
     if kind == "points":
         return Points(parse_tasks(arguments, training_tasks.shape[1]))

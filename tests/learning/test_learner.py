@@ -195,6 +195,8 @@ def test_a_state_without_a_moment_of_the_optimiser_is_refused():
     learner = trip_learner(ALGORITHM_1, (1, 3))
     steps(learner, 3)
     tensors, values = saved(learner)
+    tensors["optimizer/0/later"] = torch.zeros(3)  # as of an optimiser that keeps more after some steps
+    trip_learner(ALGORITHM_1, (1, 3)).load_state(tensors, values)
     del tensors["optimizer/0/exp_avg"]
     with pytest.raises(ValueError, match=r"in optimizer, fields \['0/exp_avg'\] are missing or unknown"):
         trip_learner(ALGORITHM_1, (1, 3)).load_state(tensors, values)
@@ -715,3 +717,14 @@ def test_values_of_the_one_state_mdp_are_learned(kind, truth):
     assert (one_state_outputs(learner) - torch.tensor(truth)).abs().amax(dim=(1, 2)).min() > 0.5
     finish(learner)
     assert (one_state_outputs(learner) - torch.tensor(truth)).abs().max() < 0.1
+
+
+@pytest.mark.parametrize(("replay_ratio", "at_once"), [(1, True), (40, False)])
+def test_large_updates_of_several_runs_are_computed_one_after_the_other(replay_ratio, at_once):
+    config = replace(ALGORITHM_1, replay_ratio=replay_ratio, trajectory_length=4, ema=0.1, budget=8)
+    learner, alone = trip_learner(config, seeds=(1, 3)), trip_learner(config, seeds=(3,))
+    assert learner.network.batched == learner.target.batched == at_once
+    for each in (learner, alone):
+        steps(each, 2)
+    for name, x in alone.network.state.items():
+        torch.testing.assert_close(x[0], learner.network.state[name][1], rtol=1e-4, atol=1e-6)

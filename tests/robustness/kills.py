@@ -6,7 +6,7 @@ One-process runs must end with the same bytes. Cluster runs are not repeatable: 
 and every resume must end. Of a cluster run, the learner is killed, or one of its actors is killed or stopped (SIGSTOP).
 With a log, an interrupted series continues where it stopped.
 
-Processes that are killed are forked from one that has imported usfa, so that no kill is spent on the start of Python.
+Processes that are killed are forked from one that has trained before, so that no kill is spent on the start of Python.
 Undisturbed runs are commands of their own.
 """
 
@@ -214,6 +214,15 @@ def kill_runs(wanted, seed, folder, log, seconds):
             print(summary(log), flush=True)
 
 
+def start_fork_server():
+    """Wait until the process that others are forked from has trained once."""
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")]))
+    Run.forks.set_forkserver_preload(["warm_start"])
+    first = Run.forks.Process(target=int)
+    first.start()
+    first.join()
+
+
 def command_line():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=200)
@@ -222,10 +231,7 @@ def command_line():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--log", type=Path, help="file of trials; one that exists is continued")
     chosen = parser.parse_args()
-    Run.forks.set_forkserver_preload(["usfa.cli.train", "torch._dynamo"])
-    imported = Run.forks.Process(target=int)
-    imported.start()
-    imported.join()
+    start_fork_server()
     on_cluster = round(chosen.kills * chosen.cluster_share)
     log = TrialLog(chosen.log)
     with tempfile.TemporaryDirectory() as folder:

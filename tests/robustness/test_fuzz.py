@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from trial_log import TrialLog
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="makes pipes and links")
@@ -16,3 +17,16 @@ def test_damaged_files_end_in_the_same_result_a_recovery_or_one_sentence():
     assert done.stdout.startswith("12 corruptions of ")
     for outcome in (" same", " sentence"):
         assert outcome in done.stdout
+
+
+def test_an_interrupted_series_goes_on_after_its_last_whole_line(tmp_path):
+    log = TrialLog(tmp_path / "trials" / "log.jsonl")
+    log.put(0, verdict="traceback")
+    log.put(1, verdict="same")
+    with log.path.open("a") as file:
+        file.write('{"number": 2, "verd')
+    log = TrialLog(log.path)
+    assert len(log) == 2
+    log.put(2, verdict="told")
+    log.put(0, verdict="sentence")  # tried again after a repair
+    assert [trial["verdict"] for trial in TrialLog(log.path).trials] == ["sentence", "same", "told"]

@@ -40,7 +40,10 @@ def test_few_steps_have_more_updates_and_fewer_environments(usual):
     learner = plan(usual, 5_400, None, FAST).config.learner
     assert updates_per_step(learner) == 1
     assert learner.environments == 8
+    assert (learner.tasks, learner.task_duration) == ("task|simplex", "episode")
     assert transitions(learner) == transitions(usual.learner)
+    assert plan(usual, 5_400, None, FAST).config.network.members == 2
+    assert plan(usual, 500_000, None, FAST).config.network == usual.network
     in_between = plan(usual, 50_000, None, FAST).config.learner
     assert updates_per_step(in_between) == pytest.approx(ENOUGH / 50_000, rel=0.05)
 

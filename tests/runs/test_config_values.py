@@ -94,7 +94,7 @@ def test_other_settings_are_normalised(given, same):
         ),
         ({"environment": NetworkConfig}, r"^environment is .*NetworkConfig.*; expected a name, a class derived from"),
         ({"phi": lambda *_: [1.0]}, r"^phi is .*lambda.*; expected a function at the top of a module\.$"),
-        ({"phi": 3}, r"^phi is 3; expected 'reward', 'info', or a function at the top of a module\.$"),
+        ({"phi": 3}, r"^phi is 3; expected 'reward', 'info', a learned φ, or a function at the top of a module\.$"),
         ({"training_tasks": 3}, r"^The tasks 3 are not a list of vectors"),
         ({"environment_arguments": {"sizes": [1, 2]}}, r"^environment_arguments is .*; expected a dict whose values"),
         ({"environment_arguments": {"x": float("nan")}}, r"^environment_arguments is \{'x': nan\}; expected a dict"),

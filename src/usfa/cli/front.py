@@ -53,8 +53,9 @@ def run(command: Front) -> None:
         console=progress_console(),
     )
     indicators = front_indicators(front, known, command.reference)
-    _write(command, front, known, indicators, command.names or _names(command, agent))
-    _print(command, agent, front, known, indicators)
+    names = command.names or _names(command, agent)
+    _write(command, front, known, indicators, names)
+    _print(command, agent, front, known, indicators, names)
 
 
 def _check(command: Front, features: int) -> None:
@@ -124,9 +125,11 @@ def _print(
     front: pd.DataFrame,
     known: NDArray[np.float64] | None,
     indicators: pd.DataFrame,
+    names: tuple[str, ...],
 ) -> None:
     print_table(_shown(indicators), repr(agent))
     print_lines(
+        f"Objectives 1 to {len(names)}: {', '.join(names)}.",
         "agent: each preference uses its own policy; set: each uses the best policy of all preferences.",
         "No known front, and so no utility loss: give one with --known." if known is None else "",
         _beyond(front),

@@ -182,7 +182,7 @@ class Front(AgentOptions):
     epsilon: float = 0.0
     """Probability of a random action."""
     names: tuple[str, ...] = ()
-    """Names of the objectives, for the figures; by default the environment's."""
+    """Names of the objectives, as printed and in the figures; by default the environment's."""
     out: Path | None = None
     """Directory for front.csv, indicators.csv, known.csv and figures/; by default runs/front-RUN."""
     overwrite: bool = False

@@ -37,9 +37,10 @@ class LearnerConfig:
     tasks: Sampler = "resampled"
     """Task w of each environment: "resampled" from M for every trajectory (Algorithm 1); "fixed", the tasks of M
     assigned to the environments in turn (the paper's actors); or a distribution to draw from for every trajectory, in
-    the notation of D_z: simplex, ball:RADIUS, gaussian:VARIANCE around a task of M, …"""
+    the notation of D_z: simplex, ball:RADIUS, gaussian:VARIANCE around a task of M, task|simplex (a task of M, or one
+    of the simplex), …"""
     task_duration: Literal["trajectory", "episode"] = "trajectory"
-    """How long an environment keeps its task, if it is drawn: for a trajectory (Algorithm 1), or until the trajectory in
+    """How long an environment keeps a task that is drawn: for a trajectory (Algorithm 1), or until the trajectory in
     which its episode ends, but for 1/(1-γ) steps on average at most, so that it acts on one task all the way."""
     trajectory_length: int = 1
     """T, the number of steps between two rounds of updates; 1 is Algorithm 1."""
@@ -140,6 +141,12 @@ class LearnerConfig:
     def trajectories_per_round(self) -> int:
         """Number of trajectories that a round of updates learns from, new and replayed."""
         return self.environments * (1 + self.replay_ratio)
+
+    @property
+    def rows_per_update(self) -> int:
+        """Number of pairs of a state and a policy z in an update."""
+        trajectories = self.trajectories_per_round // self.updates_per_round
+        return (self.trajectory_length + 1) * trajectories * self.policies_per_step
 
     @property
     def epsilons(self) -> NDArray[np.float64]:

@@ -30,6 +30,10 @@ from usfa.trajectory import Trajectory
 
 __all__ = ["Acting", "Clock", "Learner", "LocalActing", "Update"]
 
+MOST_ROWS = 1000
+"""Largest number of rows per update for which all runs are computed at once. With three runs that takes as long as one
+after the other on Trip (160 rows) and deep-sea-treasure (1728), and half as long again on fruit-tree (1728, with more
+outputs); with more runs and few rows there is much to gain."""
 LARGEST_LOSS = 1e6  # in units of output_scale²; training does not recover from larger losses
 LARGEST_PHI = 1e4  # in units of output_scale; a larger φ explains a loss that is too large
 
@@ -94,7 +98,8 @@ class Learner:
 
     def _initial_networks(self) -> Runs:
         weights = [Seeds(seed, self.config.environments).weights for seed in self.seeds]
-        return Runs([self.agent.make_network(seed).to(self.device) for seed in weights])
+        networks = [self.agent.make_network(seed).to(self.device) for seed in weights]
+        return Runs(networks, at_once=self.config.rows_per_update <= MOST_ROWS)
 
     # --- Algorithm 1 ---
 
@@ -322,14 +327,18 @@ class Learner:
                 raise ValueError(f"in {group}, {wrong}")
 
     def _layouts(self, groups: dict[str, dict[str, Tensor]], replayed: int) -> dict[str, Layout]:
-        """The expected layouts of the saved groups of tensors. Optimisers keep nothing of unused parameters."""
+        """The expected layouts of the saved groups of tensors.
+
+        Optimisers keep nothing of unused parameters, and may keep more than after their first step.
+        """
         layouts = {"network": layout_of(self.network.state)}
         if self.target is not None:
             layouts["target"] = layout_of(self.target.state)
         if "optimizer" in groups:
             used = {name.partition("/")[0] for name in groups["optimizer"]}
             own = optimizer_layout(self.agent, self.network.trained)
-            layouts["optimizer"] = {name: one for name, one in own.items() if name.partition("/")[0] in used}
+            wanted = {name: one for name, one in own.items() if name.partition("/")[0] in used}
+            layouts["optimizer"] = layout_of(groups["optimizer"]) | wanted
         if "replay" in groups:
             layouts["replay"] = self.replay.layout(
                 trajectory_layout(self.agent, self.config, len(self.seeds)), replayed

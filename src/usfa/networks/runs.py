@@ -29,11 +29,13 @@ class Runs:
     convolutions and LSTMs have no fast batched kernels. So is a single run, because unbatched kernels are faster.
     """
 
-    def __init__(self, networks: Sequence[Network]) -> None:
+    def __init__(self, networks: Sequence[Network], at_once: bool = True) -> None:
+        """Args: the networks, and whether to compute those of dense layers in one call."""
         self.networks = list(networks)
+        self.at_once = at_once
         states = [network.state_dict(keep_vars=True) for network in networks]
         self.state: Parameters = {name: torch.stack([state[name].detach() for state in states]) for name in states[0]}
-        self.batched = len(self.networks) > 1 and self.networks[0].batches_runs
+        self.batched = at_once and len(self.networks) > 1 and self.networks[0].batches_runs
         trained = [name for name, x in self.networks[0].named_parameters() if x.requires_grad]
         if self.batched:
             self.leaves = {name: self.state[name].detach().requires_grad_() for name in trained}
@@ -66,7 +68,7 @@ class Runs:
 
     def copy(self) -> Runs:
         """Copy all networks."""
-        return Runs([copy.deepcopy(self.network(run)) for run in range(len(self.networks))])
+        return Runs([copy.deepcopy(self.network(run)) for run in range(len(self.networks))], self.at_once)
 
     @torch.no_grad()
     def load(self, state: Parameters) -> None:

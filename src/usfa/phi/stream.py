@@ -36,11 +36,20 @@ class TaskStream:
     Args:
         environment: as for :func:`usfa.settings_for`.
         learner: of φ; by default least squares for tables, a network for everything else.
+        phi: φ that was learned before; it stays until a task comes that it cannot express.
         seed: for everything random.
         arguments: of the environment.
     """
 
-    def __init__(self, environment: Any, learner: PhiLearner | None = None, *, seed: int = 0, **arguments: Any) -> None:
+    def __init__(
+        self,
+        environment: Any,
+        learner: PhiLearner | None = None,
+        *,
+        phi: LearnedPhi | None = None,
+        seed: int = 0,
+        **arguments: Any,
+    ) -> None:
         self._environments = source(environment, phi="reward", **arguments)
         self._name = environment if isinstance(environment, str) else repr(environment)
         with self._environments.opened() as env:
@@ -50,7 +59,7 @@ class TaskStream:
             raise InputError(f"The learner is {self._learner}; expected one that learns from rewards.")
         self._seed, self._meetings = seed, 0
         self._data: Transitions | None = None
-        self.phi: LearnedPhi | None = None
+        self.phi = phi
         """φ as it was fitted last; None before the first task."""
 
     @property

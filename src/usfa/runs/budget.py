@@ -1,7 +1,9 @@
 """The budget rule: from steps and minutes to environments, updates per step and the scoring afterwards.
 
 Learning needs some thousands of updates, whatever the number of steps. With many steps there is an update for every 32
-of them; with few steps there are more, up to one per step, each on other replayed transitions.
+of them; with few steps there are more, up to one per step, each on other replayed transitions. Then values of actions
+that were hardly tried are overestimated: two networks, whose lower values count, counter this, and environments that
+keep an often extreme preference for a whole episode try them. What each is worth: docs/mo-gymnasium.md.
 """
 
 from __future__ import annotations
@@ -33,6 +35,8 @@ MOST = 1.0
 ROUNDS = 80
 """Rounds of updates at least; with few steps there are fewer environments for it, down to `FEWEST`."""
 FEWEST = 4
+MEMBERS = 2
+"""Networks in the ensemble if there are more updates per step than usual."""
 SCORING = 0.1
 """Largest share of the steps and of the time that is spent on scores."""
 _TRIAL = 4  # updates to measure their time
@@ -90,12 +94,16 @@ def plan(config: TrainConfig, frames: int | None, minutes: float | None, costs: 
         steps, per_update = frames, duration(frames, 1) - duration(frames, 0)
         density = max(usual, (left - duration(frames, 0)) / per_update)
     learner = _with_density(config.learner, steps, density)
+    network = config.network
+    if updates_per_step(learner) > usual:
+        learner = replace(learner, task_duration="episode", tasks=f"task|{config.learner.tasks}")
+        network = replace(network, members=MEMBERS)
     if frames is None:
         learner = replace(learner, budget=max(1, round(left)), budget_unit="seconds")
     else:
         learner = replace(learner, budget=frames, time_limit=None if minutes is None else left)
     snapshots = min(evaluation.snapshots, learner.budget)
-    chosen = replace(config, learner=learner, evaluation=replace(evaluation, snapshots=snapshots))
+    chosen = replace(config, learner=learner, network=network, evaluation=replace(evaluation, snapshots=snapshots))
     needed = min(left, duration(steps, updates_per_step(learner))) + _scoring(evaluation, config, steps, costs)
     return Plan(chosen, _sentence(chosen, steps, needed, costs))
 
@@ -113,7 +121,7 @@ def _with_density(learner: LearnerConfig, steps: int, density: float) -> Learner
     """Change environments, updates and replay, so that every update has as many transitions as before."""
     length, usual = learner.trajectory_length, learner.environments
     wanted = steps / (length * ROUNDS)
-    environments = max(FEWEST, min(usual, 2 ** int(math.log2(max(1.0, wanted)))))
+    environments = max(FEWEST, min(usual, 2 ** round(math.log2(max(1.0, wanted)))))
     whole = environments // math.gcd(environments, _batch(learner))  # so that updates get equal parts
     updates = whole * max(1, round(environments * length * density / whole))
     if environments == usual and updates <= learner.updates_per_round:

@@ -87,9 +87,7 @@ class MetricsLog:
         }
 
     def _set_note(self, loss: float, returns: dict[str, float]) -> None:
-        """Set the text next to the progress bar: the score of the last snapshot, or returns; without new ones those
-        before stay.
-        """
+        """Set the text next to the progress bar, with the score of the last snapshot, or the last returns."""
         if returns:
             self._shown_return = f"return {np.mean(list(returns.values())):.1f}, "
         if self.score is not None:

@@ -293,7 +293,7 @@ def _learner(config: FeaturesConfig, data: Transitions) -> PhiLearner:
     if config.learner != "auto":
         return PHI_LEARNERS.make(str(config.learner))
     one_hot = not data.spec.is_image and not data.spec.is_vector
-    return LeastSquares() if one_hot else NetworkFit(steps=20_000 if data.spec.is_image else 5000)
+    return LeastSquares() if one_hot else NetworkFit(steps=20_000 if data.spec.is_image else 3000)
 
 
 class _Progress:

@@ -30,7 +30,7 @@ from usfa.learning import Learner, LearnerConfig
 from usfa.networks import MNIH_2015, NetworkConfig
 from usfa.phi import LearnedPhi
 from usfa.progress import ProgressBar, progress_bar
-from usfa.runs.budget import check_budget, measured_costs, plan
+from usfa.runs.budget import MEMBERS, check_budget, measured_costs, plan
 from usfa.runs.config import EvaluationConfig, TrainConfig, environment_text, phi_text, tasks_text
 from usfa.runs.training import build_agent
 from usfa.threads import threads
@@ -132,8 +132,9 @@ def settings_for(
 
 
 def _trial(config: TrainConfig, learner: LearnerConfig, environments: EnvironmentSource) -> Learner:
-    """A learner of one seed with other settings and environments."""
-    return Learner(build_agent(config), learner, environments, config.tasks, (0,))
+    """A learner of one seed with other settings and environments, and with the larger network of few steps."""
+    larger = replace(config, network=replace(config.network, members=MEMBERS))
+    return Learner(build_agent(larger), learner, environments, config.tasks, (0,))
 
 
 def _training_tasks(phi: str, features: int) -> str:
@@ -228,7 +229,9 @@ def _random_play(env: Environment, gamma: float, steps: int, seconds: float, bar
     """Act at random for a number of steps, or until the time is over. Closes the environment."""
     batch = EnvironmentBatch([env], gamma, [0])
     rng = np.random.default_rng(0)
-    seen, rewards, length, longest = [], [], 0, 0
+    seen: list[Array] = []
+    rewards: list[tuple[Array, float]] = []
+    length = longest = 0
     began = time.perf_counter()
     while len(rewards) < steps and (not rewards or time.perf_counter() - began < seconds):
         if batch.spec.is_vector:

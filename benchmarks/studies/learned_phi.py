@@ -1,0 +1,212 @@
+"""φ that is learned from scalar rewards, against the given φ; every step is kept in --out and resumed.
+
+small  Trip and one-state with hidden φ: gap of USFA with the given and with the learned φ, in the true reward
+infer  a new task from 200 rewarded random steps: true return with the inferred w, relative to the true w
+room   the room from pixels and the four scalar rewards of M:
+1. φ from random walks; 2. an agent on it; 3. φ from what that agent and random walks meet; 4. agents on the
+learned and on the given φ, with the same frames, scored in the true reward
+
+python benchmarks/studies/learned_phi.py small infer
+python benchmarks/studies/learned_phi.py room --frames 5000000 --seeds 0 1 2
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from rich.console import Console
+
+import usfa
+from usfa.decisions import CandidateSet, Gpi
+from usfa.environments import ObservationSpec, rewarded, source
+from usfa.environments.tabular import one_state_mdp, trip_mdp
+from usfa.evaluation import summarise, write_table
+from usfa.evaluation.exact import decision_tables
+from usfa.functional import TabularMDP, optimal_return, policy_return
+from usfa.paper.report import markdown_table
+from usfa.phi import LeastSquares, NetworkFit, RandomActions, collect, predict
+from usfa.runs import FeaturesConfig, TrainConfig, preset
+from usfa.runs.config import tasks_text
+from usfa.tasks import format_task, parse_task, parse_tasks
+
+Array = NDArray[np.float64]
+LEARNERS = {"least squares": LeastSquares(), "network": NetworkFit(hidden=(64,), steps=2000)}
+HIDDEN = {  # preset: the rewards that are seen instead of φ, and the tasks that are scored
+    "trip-usfa": ("task:1,0", "task:0,1", "task:0.5,0.5"),
+    "one-state-usfa": ("task:2", "task:1", "task:-1"),
+}
+WALK = (0.3, 0.02, 0.02, 0.02, 0.1, 0.1, 0.22, 0.22)
+"""Probabilities of actions in the room: mostly forward, as what is collected behind one's back cannot be seen."""
+
+
+def translation(phi: usfa.LearnedPhi) -> Array:
+    """A [D0, D] with ŵ = w·A: from tasks of the hidden φ to tasks of the learned one."""
+    hidden = np.stack([parse_task(name.removeprefix("task:")) for name in phi.report.rewards])
+    return np.linalg.lstsq(hidden, phi.tasks, rcond=None)[0].astype(np.float64)
+
+
+# --- finite MDPs ---
+
+
+def small(out: Path, seeds: tuple[int, ...], console: Console) -> pd.DataFrame:
+    rows: list[tuple[object, ...]] = []
+    for name, rewards in HIDDEN.items():
+        config = replace(preset(name), seeds=seeds)
+        rows += _gaps(name, "given", config, np.eye(config.tasks.shape[1]), out, console)
+        for learner, object_ in LEARNERS.items():
+            features = FeaturesConfig(config.environment, rewards, learner=object_, steps=2000)
+            where = out / f"phi-{name}-{learner.replace(' ', '-')}"
+            phi = usfa.learn_features(config=features, out=where, existing="resume", console=console)
+            a = translation(phi)
+            learned = replace(
+                config,
+                phi=phi.text,
+                training_tasks=tasks_text(config.tasks @ a),
+                evaluation=replace(config.evaluation, tasks=(), candidates=("task",)),
+            )
+            rows += _gaps(name, f"learned, {learner}", learned, a, out, console)
+    table = pd.DataFrame(rows, columns=["preset", "phi", "candidates", "tasks", "seed", "gap"])
+    table["task"] = "mean"
+    found = summarise(
+        table.rename(columns={"tasks": "test tasks"}), ["preset", "test tasks", "candidates", "phi"], "gap"
+    )
+    return found[["preset", "test tasks", "candidates", "phi", "mean", "low", "high", "runs"]]
+
+
+def _gaps(
+    name: str, phi: str, config: TrainConfig, a: Array, out: Path, console: Console
+) -> Iterator[tuple[object, ...]]:
+    """Mean gap of every seed to the optimum of the true reward."""
+    where = out / f"{name}-{phi.replace(', ', '-').replace(' ', '-')}"
+    run = usfa.train(config, where, existing="resume", console=console)
+    mdp = trip_mdp() if config.environment == "trip" else one_state_mdp()
+    for seed in config.seeds:
+        agent = usfa.load(run.path, seed)
+        for tasks in preset(name).evaluation.tasks:
+            w = parse_tasks(tasks)
+            optimal = optimal_return(mdp, torch.from_numpy(w)).numpy()
+            for candidates in ("task", "train"):
+                sets = agent.candidates(w @ a, candidates, np.random.default_rng(0))
+                score = _true_scores(agent, mdp, w @ a, w, sets)
+                yield name, phi, candidates, tasks, seed, float((optimal - score).mean())
+
+
+def _true_scores(
+    agent: usfa.TrainedAgent, mdp: TabularMDP, learned: Array, w: Array, sets: CandidateSet[Array]
+) -> Array:
+    """Exact return in the true reward of acting on tasks of the agent's φ."""
+    policy = decision_tables(agent.actor, agent.network, mdp, learned, sets, Gpi())
+    scores: Array = policy_return(mdp, policy, torch.from_numpy(w)).numpy()
+    return scores
+
+
+# --- a new task from 200 rewarded random steps ---
+
+
+def infer(out: Path, seeds: tuple[int, ...], console: Console) -> pd.DataFrame:
+    rows = []
+    rng = np.random.default_rng(0)
+    for name in HIDDEN:
+        config, where = preset(name), out / f"{name}-learned-least-squares"
+        phi = usfa.load_features(where)
+        a = translation(phi)
+        mdp = trip_mdp() if config.environment == "trip" else one_state_mdp()
+        for number in range(20):
+            w = rng.uniform(0 if name.startswith("trip") else -2, 2 if name.startswith("one") else 1, size=len(a))
+            found = _inferred(phi, config.environment, w, number)
+            for seed in seeds:
+                agent = usfa.load(where, seed)
+                scores = []
+                for learned in (found, w @ a):
+                    sets = agent.candidates(learned[None], "task", np.random.default_rng(0))
+                    scores.append(float(_true_scores(agent, mdp, learned[None], w[None], sets)[0]))
+                rows.append((name, format_task(w.round(3)), seed, *scores))
+    return pd.DataFrame(rows, columns=["preset", "task", "seed", "inferred", "true"])
+
+
+def _inferred(phi: usfa.LearnedPhi, environment: str, w: Array, seed: int) -> Array:
+    """w from 200 random steps with the reward φ·w of the hidden φ."""
+    inside = source(environment)
+    with inside.opened() as env:
+        spec = ObservationSpec.of(env.observation_space)
+    texts = [f"task:{format_task(w)}"]
+    act = RandomActions(np.random.default_rng([seed, 1]))
+    data = collect(rewarded(inside, texts), texts, spec, act, 200, seed)
+    return usfa.infer_task(predict(phi.model, data), data.rewards[:, 0]).w
+
+
+# --- the room ---
+
+
+def room(out: Path, seeds: tuple[int, ...], frames: int, steps: int, updates: int, console: Console) -> pd.DataFrame:
+    base = preset("room-laptop")
+    base = replace(base, learner=replace(base.learner, budget=frames), evaluation=replace(base.evaluation, snapshots=1))
+    first = _room_phi(out / "phi-walk", steps, updates, None, console)
+    scout = usfa.train(replace(base, phi=first.text, seeds=(0,)), out / "scout", existing="resume", console=console)
+    phi = _room_phi(out / "phi", steps, updates, str(scout.path), console)
+    rows = []
+    for seed in seeds:
+        for name, own in (("given", "reward"), ("learned", phi.text)):
+            path = out / f"{name}-{frames}-{seed}"
+            run = usfa.train(replace(base, phi=own, seeds=(seed,)), path, existing="resume", console=console)
+            agent = usfa.load(run.path)
+            for tasks in ("room-train", "room-hard"):
+                w = parse_tasks(tasks)
+                rewards = [f"task:{format_task(task)}" for task in w] if name == "learned" else None
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    table = usfa.evaluate(agent, w, "train", rewards=rewards, seed=seed, console=console)
+                rows.append((name, tasks, seed, table.score.mean()))
+    print(markdown_table(pd.DataFrame({"reward": phi.report.rewards, "held-out R²": phi.report.r2})))
+    table = pd.DataFrame(rows, columns=["phi", "tasks", "seed", "score"])
+    means = table.pivot_table(index=["tasks", "seed"], columns="phi", values="score").reset_index()
+    return means.assign(ratio=means.learned / means.given)
+
+
+def _room_phi(path: Path, steps: int, updates: int, agent: str | None, console: Console) -> usfa.LearnedPhi:
+    config = FeaturesConfig(
+        "room",
+        ("tasks:room-train",),
+        environment_arguments={"image_size": 42},
+        features=4,
+        agent=agent,
+        steps=steps,
+        action_probabilities=WALK,
+        repeat=0.75,
+        learner=NetworkFit(hidden=(256,), convolutions=((16, 6, 3), (32, 3, 2)), steps=updates, batch=128),
+    )
+    return usfa.learn_features(config=config, out=path, existing="resume", console=console)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="+", choices=["small", "infer", "room"])
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(10)))
+    parser.add_argument("--frames", type=int, default=5_000_000, help="of training in the room")
+    parser.add_argument("--steps", type=int, default=1_000_000, help="random steps for φ of the room")
+    parser.add_argument("--updates", type=int, default=40_000, help="of the network of φ of the room")
+    parser.add_argument("--out", type=Path, default=Path("runs/learned-phi"))
+    chosen = parser.parse_args()
+    console, seeds = Console(stderr=True), tuple(chosen.seeds)
+    for what in chosen.what:
+        if what == "room":
+            table = room(chosen.out, seeds, chosen.frames, chosen.steps, chosen.updates, console)
+        else:
+            table = {"small": small, "infer": infer}[what](chosen.out, seeds, console)
+        write_table(chosen.out / f"{what}.csv", table)
+        if what == "infer":
+            table = table.groupby("preset")[["inferred", "true"]].mean().reset_index()
+            table = table.assign(ratio=table.inferred / table.true)
+        print(markdown_table(table))
+
+
+if __name__ == "__main__":
+    main()
