@@ -1,6 +1,7 @@
 """benchmarks/race: the scoring that all racers share, against that of the library, and what is made of the tables."""
 
 import importlib
+import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -40,6 +41,7 @@ def contest_of(racing, **changes):
         "gamma": 0.9,
         "preferences": spread_over_simplex(30, 2).tolist(),
         "seconds": 0.2,
+        "steps": None,
         "points": 4,
         "episodes": 1,
         "step_limit": 40,
@@ -71,7 +73,7 @@ def test_expected_utility_is_that_of_the_library(racing):
 def test_the_clock_stands_still_while_a_racer_is_scored(racing, monkeypatch):
     """A clock of our own: a step takes a second of twenty, scoring a thousand."""
     now = [100.0]
-    monkeypatch.setattr(racing, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr(racing, "time", SimpleNamespace(process_time=lambda: now[0]))
     monkeypatch.setattr(racing, "expected_utility", lambda *_: now.__setitem__(0, now[0] + 1000) or 0.5)
     scorer = racing.Scorer(contest_of(racing, seconds=20, points=4), None, 0, began=100.0)
     for steps in range(20):
@@ -82,30 +84,55 @@ def test_the_clock_stands_still_while_a_racer_is_scored(racing, monkeypatch):
     assert scorer.rows == [(seconds, seconds, 2 * seconds, 0.5) for seconds in (0, 5, 10, 15, 20)]
 
 
+@pytest.mark.parametrize(("seconds", "last"), [(1000, 40), (13, 26)])
+def test_a_race_by_steps_counts_what_is_played_and_ends_with_the_time_at_last(racing, monkeypatch, seconds, last):
+    now = [0.0]
+    monkeypatch.setattr(racing, "time", SimpleNamespace(process_time=lambda: now[0]))
+    monkeypatch.setattr(racing, "expected_utility", lambda *_: 0.5)
+    scorer = racing.Scorer(contest_of(racing, seconds=seconds, steps=40, points=4), None, 0, began=0.0)
+
+    def run():
+        for steps in range(100):
+            scorer.look(steps, 2 * steps)
+            now[0] += 1
+
+    with pytest.raises(racing.TimeIsUp):
+        run()
+    assert [played for _, _, played, _ in scorer.rows] == sorted({0, 10, 20, last} | ({30} if last > 30 else set()))
+
+
 @pytest.fixture
 def curves():
     """Two seeds of two algorithms where the optimum is known, and one run where it is not."""
     rows = [
-        ("deep-sea-treasure-v0", algorithm, seed, 10.0 * point, 100 * point, 110 * point, point + seed)
+        ("time", "deep-sea-treasure-v0", algorithm, seed, 10.0 * point, 100 * point, 110 * point, point + seed)
         for algorithm in ("usfa", "gpi-ls")
         for seed in (0, 1)
         for point in range(3)
     ]
-    rows += [("four-room-v0", "usfa", 0, 10.0 * point, 100 * point, 100 * point, 0.5 * point) for point in range(3)]
-    return pd.DataFrame(rows, columns=["environment", "algorithm", "seed", "seconds", "steps", "played", "utility"])
+    rows += [
+        ("time", "four-room-v0", "usfa", 0, 10.0 * point, 100 * point, 100 * point, 0.5 * point) for point in range(3)
+    ]
+    rows += [("30 steps", "four-room-v0", "usfa", 0, 3.0, 20, 30, 0.25)]
+    return pd.DataFrame(
+        rows, columns=["race", "environment", "algorithm", "seed", "seconds", "steps", "played", "utility"]
+    )
 
 
 CEILINGS = {"deep-sea-treasure-v0": 5.5, "four-room-v0": float("nan")}
 
 
 def test_the_table_has_the_last_scores(race, curves):
-    table = race.final_table(curves, CEILINGS).set_index(["environment", "algorithm"])
-    sea = table.loc[("deep-sea-treasure-v0", "gpi-ls")]
-    assert (sea["expected utility"], sea.low, sea.high, sea.ceiling) == (2.5, 2.0, 3.0, 5.5)
+    table = race.final_table(curves, CEILINGS).set_index(["race", "environment", "algorithm"])
+    sea = table.loc[("time", "deep-sea-treasure-v0", "gpi-ls")]
+    assert (sea["expected utility"], sea.low, sea.high, sea.optimum) == (2.5, 2.0, 3.0, 5.5)
     assert (sea["steps/s"], sea["played/s"], sea.seconds, sea.seeds) == (10, 11, 20, 2)
-    rooms = table.loc[("four-room-v0", "usfa")]
+    rooms = table.loc[("time", "four-room-v0", "usfa")]
     assert rooms["expected utility"] == 1.0
-    assert rooms[["low", "high", "ceiling"]].isna().all()
+    assert rooms[["low", "high", "optimum"]].isna().all()
+    assert (sea["optimum is"], rooms["optimum is"]) == ("known", "unknown")
+    few = table.loc[("30 steps", "four-room-v0", "usfa")]
+    assert (few["expected utility"], few.steps) == (0.25, 30)
 
 
 def test_the_figure_does_without_a_known_optimum(race, curves):
@@ -121,5 +148,6 @@ def test_the_figure_does_without_a_known_optimum(race, curves):
 
 def test_the_published_tables_are_those_of_the_contests(race):
     tables = sorted((FOLDER.parents[1] / race.PUBLISHED / "tables").glob("*.csv"))
-    names = {f"{env}-{algorithm}-{seed}" for env in race.CONTESTS for algorithm in race.ALGORITHMS for seed in range(3)}
-    assert {path.stem for path in tables} == names
+    raced = ("usfa", "gpi-ls", "envelope")
+    names = {f"{env}-{algorithm}-{seed}" for env in race.CONTESTS for algorithm in raced for seed in range(3)}
+    assert {path.stem for path in tables if not re.search(r"-\d+-steps-", path.stem)} == names

@@ -13,7 +13,8 @@ from PIL import Image
 
 from usfa.errors import InputError
 from usfa.figures import one_state, save, save_all, style, trip
-from usfa.figures.style import METHODS, label_ends, method, spread, styled
+from usfa.figures.learning import learning_curves
+from usfa.figures.style import METHODS, PAGE, label_ends, method, spread, styled
 
 AXIS = np.linspace(0, 1, 4)
 
@@ -183,3 +184,21 @@ def test_figures_are_drawn_without_torch_and_without_a_screen():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.split() == ["False", "False"]
+
+
+@pytest.mark.parametrize(("sets", "shape"), [(1, (1, 1)), (3, (1, 3)), (4, (2, 3))])
+def test_learning_curves_fit_a_page_and_write_the_last_values(sets, shape):
+    rows = [
+        (label, f"set-{number}", frames, mean, mean - 0.1, mean + 0.1)
+        for label, mean in (("runs/a", 0.25), ("runs/b", 0.5))
+        for number in range(sets)
+        for frames in (0, 100)
+    ]
+    table = pd.DataFrame(rows, columns=["label", "task_set", "frames", "mean", "low", "high"])
+    figure = learning_curves(table)
+    assert figure.get_size_inches()[0] <= PAGE
+    assert len(figure.axes) == sets
+    assert figure.axes[0].get_subplotspec().get_gridspec().get_geometry() == shape
+    for axes in figure.axes:
+        assert [text.get_text() for text in axes.texts] == ["0.250", "0.500"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["runs/a", "runs/b"]

@@ -2,6 +2,7 @@
 
 import sys
 import types
+from pathlib import Path
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -102,18 +103,26 @@ def test_weights_and_biases_gets_the_same_and_continues_its_run(tmp_path, tiny_c
 
     def init(**arguments):
         opened.append(arguments)
+        latest = Path(arguments["dir"]) / "wandb" / "latest-run"
+        latest.unlink(missing_ok=True)
+        latest.symlink_to("run-1")  # as wandb does
+        (latest.parent / "run-1" / "tmp" / "code").mkdir(parents=True, exist_ok=True)
         return Log()
 
-    fake = types.SimpleNamespace(init=init, util=types.SimpleNamespace(generate_id=lambda: "abc"))
+    fake = types.SimpleNamespace(init=init)  # version 0.31 has no util.generate_id
     monkeypatch.setitem(sys.modules, "wandb", fake)
     train(tiny_config, tmp_path / "run", callbacks=[WeightsAndBiases("own", mode="offline"), Recorder(stop_after=25)])
-    fake.util.generate_id = lambda: "another"
     run = train(tiny_config, tmp_path / "run", "resume", callbacks=[WeightsAndBiases("own")])
-    assert [(call["id"], call["project"], call["resume"]) for call in opened] == [("abc", "own", "allow")] * 2
+    known = (tmp_path / "run" / "wandb" / "id.txt").read_text()
+    assert len(known) == 8
+    assert [(call["id"], call["project"], call["resume"]) for call in opened] == [(known, "own", "allow")] * 2
     assert opened[0]["mode"] == "offline"
     assert opened[0]["config"]["environment"] == "trip"
     assert [line["loss"] for line in logged if "loss" in line] == [line["loss"] for line in run.read_metrics()]
     assert sum(len(line) - 1 for line in logged if "loss" not in line) == len(score_means(read_scores(run.scores)))
+    assert not (run.path / "wandb" / "latest-run").is_symlink()
+    train(tiny_config, run.path, "overwrite")
+    assert not (run.path / "wandb").exists()
     assert finished == [0, 0]
 
 
@@ -123,5 +132,7 @@ def test_weights_and_biases_gets_the_same_and_continues_its_run(tmp_path, tiny_c
 )
 def test_loggers_name_their_extra(monkeypatch, callback, module, extra):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(InputError, match=rf"is not installed; install it with pip install 'usfa\[{extra}\]'\.$"):
+    with pytest.raises(
+        InputError, match=rf"cannot be imported \(.*\); install it with pip install 'usfa\[{extra}\]'\.$"
+    ):
         callback()

@@ -8,9 +8,11 @@ import pytest
 
 import usfa
 from usfa.cli import main
-from usfa.environments import known_phi
+from usfa.environments import known_phi, source
 from usfa.errors import InputError
+from usfa.evaluation import exact_mdp
 from usfa.phi import NetworkFit
+from usfa.playground.catalogue import make_view
 from usfa.runs import FeaturesConfig, RunDirectory
 
 REWARDS = ("--rewards", "tasks:trip-train,task:0.5,0.5", "--steps", "400")
@@ -171,3 +173,20 @@ def test_a_directory_without_phi_is_refused(tmp_path):
         usfa.TrainConfig("trip", "trip-train", phi=str(tmp_path))
     with pytest.raises(InputError, match=r"^phi is 'learned:0', which is not loaded; load it first"):
         usfa.make("trip", phi="learned:0")
+
+
+def test_the_playground_shows_the_learned_phi(run):
+    view = make_view(usfa.load(run.path))
+    assert [feature.name for feature in view.features] == ["10", "01"]
+    phi = view.step(0).phi
+    np.testing.assert_allclose(phi, [1, 0], atol=1e-6)
+    phi = usfa.learn_features("trip", "task:1,1", steps=200, console=None)
+    env = usfa.make("trip", phi=phi)
+    assert exact_mdp(env).features == 1  # tables of the learned φ
+
+
+def test_environments_with_a_learned_phi_are_sent_to_other_processes(features):
+    cloudpickle = pytest.importorskip("cloudpickle")
+    environments = cloudpickle.loads(cloudpickle.dumps(source("trip", phi=usfa.load_features(features))))
+    batch = environments.batch([0, 1], 1.0)
+    np.testing.assert_allclose(batch.step(np.array([0, 6])).phi, [[1, 0], [0, 1]], atol=1e-6)

@@ -29,6 +29,8 @@ class TabularEnv(gym.Env[np.int64, np.int64]):
     The vector φ(s,a,s') of shape [D], as in MO-Gymnasium (`reward_space`).
     """
 
+    feature_names: tuple[str, ...] = ()
+
     def __init__(self, mdp: TabularMDP, state_names: tuple[str, ...], action_names: tuple[str, ...]) -> None:
         self.mdp = mdp
         self.state_names = state_names

@@ -92,6 +92,7 @@ def _strip(axes: Axes, name: str, images: NDArray[np.uint8]) -> None:
     axes.imshow(np.concatenate(parts, axis=1), interpolation="nearest", aspect="equal")
     axes.set_xticks([])
     axes.set_yticks([])
+    axes.spines[:].set_visible(False)
     axes.grid(visible=False)
     axes.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=7)
 

@@ -142,8 +142,9 @@ def label_ends(axes: Axes, ends: Sequence[tuple[float, str, str]], size: float =
     points = 72 * figure.get_size_inches()[1] * axes.get_position().height
     heights = [min(max((value - low) / (high - low), 0.0), 1.0) for value, _, _ in ends]
     for (_, text, colour), height, place in zip(ends, heights, spread(heights, 1.2 * size / points), strict=True):
-        axes.plot((1.005, 1.035), (height, place), color=colour, lw=0.7, transform=axes.transAxes, clip_on=False,
-                  label="_leader")  # fmt: skip
+        if abs(place - height) > 0.01:  # a level one would look like a minus
+            axes.plot((1.005, 1.035), (height, place), color=colour, lw=0.7, transform=axes.transAxes, clip_on=False,
+                      label="_leader")  # fmt: skip
         axes.text(1.045, place, text, color=colour, fontsize=size, va="center", transform=axes.transAxes)
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from usfa.agents import TrainedAgent
-from usfa.environments import TabularEnv, check_trusted, make
+from usfa.environments import TabularEnv, check_trusted, feature_names, make
 from usfa.errors import InputError, unknown_name
 from usfa.evaluation import exact_mdp
+from usfa.functional import TabularMDP
 from usfa.playground.heatmaps import is_exact, quantities
 from usfa.playground.player import Player, candidate_choices, has_psi, rule_choices
 from usfa.playground.protocol import AgentInfo, PlayerInfo, SessionInfo, Setup
@@ -132,14 +133,21 @@ def make_view(agent: TrainedAgent, environment: str | None = None, trust: bool =
     return view
 
 
+def _with_tables(env: TabularEnv, mdp: TabularMDP, names: tuple[str, ...]) -> TabularEnv:
+    """The same environment with other features, such as learned ones."""
+    changed = TabularEnv(mdp, env.state_names, env.action_names)
+    changed.feature_names = names
+    return changed
+
+
 def _make_view(name: str, phi: str, arguments: Mapping[str, Any]) -> EnvironmentView:
     if name == "room" and phi == "reward":
         return RoomView(arguments)
     if name == "room-doom" and phi == "reward":
         return DoomView(make(name, **arguments, render_mode="rgb_array", positions=True))
     env = make(name, phi, **arguments)
-    inner = env.unwrapped
-    if isinstance(inner, TabularEnv) and exact_mdp(env) is not None:
-        return MdpView(inner)
+    inner, mdp = env.unwrapped, exact_mdp(env)
+    if isinstance(inner, TabularEnv) and mdp is not None:
+        return MdpView(inner if mdp is inner.mdp else _with_tables(inner, mdp, feature_names(env)))
     env.close()
     return RenderedView(make(name, phi, **arguments, render_mode="rgb_array"))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -96,7 +98,7 @@ class TensorBoard(Callback):
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
             raise InputError(
-                "TensorBoard is not installed; install it with pip install 'usfa[tensorboard]'."
+                f"TensorBoard cannot be imported ({error}); install it with pip install 'usfa[tensorboard]'."
             ) from error
         self._make = SummaryWriter
         self._writer: Any = None
@@ -136,7 +138,9 @@ class WeightsAndBiases(Callback):
         try:
             import wandb
         except ImportError as error:
-            raise InputError("wandb is not installed; install it with pip install 'usfa[wandb]'.") from error
+            raise InputError(
+                f"wandb cannot be imported ({error}); install it with pip install 'usfa[wandb]'."
+            ) from error
         self._wandb: Any = wandb
         self._arguments = {"project": project, **arguments}
         self._log: Any = None
@@ -147,7 +151,7 @@ class WeightsAndBiases(Callback):
             folder.mkdir(exist_ok=True)
             known = folder / "id.txt"
             if not known.exists():
-                known.write_text(self._wandb.util.generate_id())
+                known.write_text(secrets.token_hex(4))  # as long as theirs
             self._log = self._wandb.init(
                 dir=str(training.run.path),
                 id=known.read_text(),
@@ -170,4 +174,14 @@ class WeightsAndBiases(Callback):
             log.log({"frames": frames, **values})
         log.finish(exit_code=0 if training.scores is not None or training.reason is not None else 1)
         self._log = None
+        _remove_links_and_empty_folders(training.run.path / "wandb")
         training.run.claim_folder("wandb")
+
+
+def _remove_links_and_empty_folders(folder: Path) -> None:
+    """Leave only files, which a manifest can list: a run directory with anything else is not overwritten."""
+    for path in sorted(folder.rglob("*"), reverse=True):  # what is inside a folder comes before it
+        if path.is_symlink():
+            path.unlink()
+        elif path.is_dir() and not any(path.iterdir()):
+            path.rmdir()
