@@ -14,7 +14,7 @@ from racing import Array, Contest, Scorer, TimeIsUp, arguments, write
 
 from usfa.decisions import CandidateSet, Gpi
 from usfa.environments import EnvironmentSource
-from usfa.learning import Clock, Learner
+from usfa.learning import Learner
 from usfa.runs import build_agent, settings_for
 from usfa.runs.settings import RANDOM_STEPS
 
@@ -25,7 +25,7 @@ def main() -> None:
     began = time.process_time()
     learner, random_steps = make_learner(contest, seed)
     scorer = Scorer(contest, lambda seen, w: act(learner, seen, w), seed, began)
-    learner.clock = Clock(now=lambda: scorer.seconds)  # stands still while the learner is scored
+    learner.now = time.process_time
     with suppress(TimeIsUp), closing(learner):
         while True:
             steps = int(learner.frames[0])

@@ -222,7 +222,7 @@ def path_of(thing: type[Any] | FunctionType, setting: str) -> str:
 def import_modules(texts: Iterable[object]) -> None:
     """Import the modules of all texts of the form "module:Class". Use it only with trusted texts."""
     for text in texts:
-        parts = _OWN.fullmatch(text.removeprefix("task+")) if isinstance(text, str) else None
+        parts = _OWN.fullmatch(text.removeprefix("task+").removeprefix("task|")) if isinstance(text, str) else None
         if parts is None or parts["module"] in sys.modules:
             continue
         _add_directory_of(parts["module"])

@@ -134,7 +134,8 @@ def run(words: list[str]) -> None:
         named = (saved.environment, saved.phi) == (command.config.environment, command.config.phi)
         check_trusted(saved.environment, trust or named, saved.phi)
         command = _with_flags(name, rest, saved)
-    _tell_fitted(config, command.config, rest)
+    else:
+        _tell_fitted(config, command.config, rest)
     path, existing = command.output.path(name), command.output.existing
     callbacks, console = command.callbacks, progress_console()
     finished = existing == "resume" and RunDirectory(path).scores.exists()

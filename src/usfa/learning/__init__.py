@@ -3,14 +3,13 @@
 from usfa.learning.config import LearnerConfig, check_environments
 from usfa.learning.draws import ActorSeeds, CurrentTasks, Draws
 from usfa.learning.hardware import Precision, choose_device, choose_precision
-from usfa.learning.learner import Acting, Clock, Learner, LocalActing, Update
+from usfa.learning.learner import Acting, Learner, LocalActing, Update
 from usfa.learning.replay import bytes_of_past, check_replay
 from usfa.learning.rollout import Collected, Rollout
 
 __all__ = [
     "Acting",
     "ActorSeeds",
-    "Clock",
     "Collected",
     "CurrentTasks",
     "Draws",

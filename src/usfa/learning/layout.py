@@ -45,12 +45,12 @@ def trajectory_layout(agent: Agent, config: LearnerConfig, runs: int) -> Layout:
     }
 
 
-def optimizer_layout(agent: Agent, parameters: Sequence[Tensor]) -> Layout:
+def optimizer_layout(agent: Agent, parameters: Sequence[Tensor], learning_rate: float) -> Layout:
     """The layout of the tensors in an optimiser's state, by "index/name", from one step of another with no gradient."""
     copies = [x.detach().clone().requires_grad_() for x in parameters]
     for x in copies:
         x.grad = torch.zeros_like(x)
-    trial = agent.optimizer(copies, 0.0)
+    trial = agent.optimizer(copies, learning_rate)
     trial.step()
     members = itertools.chain.from_iterable(
         ((f"{index}/{name}", value) for name, value in own.items())

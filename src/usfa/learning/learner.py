@@ -28,7 +28,7 @@ from usfa.learning.rollout import Collected, Rollout
 from usfa.networks import Network, Runs, over_runs
 from usfa.trajectory import Trajectory
 
-__all__ = ["Acting", "Clock", "Learner", "LocalActing", "Update"]
+__all__ = ["Acting", "Learner", "LocalActing", "Update"]
 
 MOST_ROWS = 1000
 """Largest number of rows per update for which all runs are computed at once. With three runs that takes as long as one
@@ -92,7 +92,8 @@ class Learner:
         self.frames = np.zeros(len(self.seeds), np.int64)
         self.episodes = np.zeros(len(self.seeds), np.int64)
         self.largest_phi = 0.0  # |φ| so far, in this process
-        self.clock = Clock()
+        self.now: Callable[[], float] = time.monotonic  # for the time of rounds
+        self.seconds = 0.0  # spent in rounds; scoring and saving between them do not count
         self.acting = acting or LocalActing(self, [stream.environments for stream in streams])
         self._loss = over_runs(self._loss_of_one_run, self.network, *([self.target] if self.target else []))
 
@@ -105,7 +106,7 @@ class Learner:
 
     def step(self) -> Update:
         """Algorithm 1, lines 3-12, for every run and environment at once."""
-        self.clock.start()
+        started = self.now()
         collected, z = self.acting.collect(self)  # lines 3-8: draw w, draw z, act
         trajectory, z = self._remember(collected.trajectory, z)
         parts = self.config.updates_per_round
@@ -116,6 +117,7 @@ class Learner:
         self.largest_phi = max(self.largest_phi, float(collected.trajectory.phi.abs().max()))
         self._check(loss)
         self.acting.learned(self)
+        self.seconds += self.now() - started
         return Update(loss, gradient, collected.episode_phi, collected.episode_environment)
 
     def _remember(self, fresh: Trajectory, z: Tensor) -> tuple[Trajectory, Tensor]:
@@ -239,12 +241,12 @@ class Learner:
     def progress(self) -> NDArray[np.int64]:
         """Progress of every run in the unit of the budget, [R]; the whole budget once the time limit is reached."""
         if self.config.budget_unit == "seconds":
-            done = np.full(len(self.seeds), int(self.clock.seconds))
+            done = np.full(len(self.seeds), int(self.seconds))
         else:
             done = self.episodes if self.config.budget_unit == "episodes" else self.frames
         if self.config.time_limit is None:
             return done
-        return np.maximum(done, int(self.config.budget * min(1.0, self.clock.seconds / self.config.time_limit)))
+        return np.maximum(done, int(self.config.budget * min(1.0, self.seconds / self.config.time_limit)))
 
     @property
     def done(self) -> bool:
@@ -277,7 +279,7 @@ class Learner:
         tensors = {f"{group}/{name}": x for group, members in groups.items() for name, x in members.items()}
         values = {
             "updates": self.updates,
-            "seconds": self.clock.seconds if self.config.counts_time else 0.0,  # else the same run saves the same bytes
+            "seconds": self.seconds if self.config.counts_time else 0.0,  # else the same run saves the same bytes
             "optimizer": optimizer_values,
             "replayed": added,
             "precision": self.precision,
@@ -304,7 +306,7 @@ class Learner:
         self.optimizer.load_state_dict(optimizer)
         self.replay.load_state(groups.get("replay", {}), values["replayed"], self.device)
         self.updates = values["updates"]
-        self.clock = Clock(values.get("seconds", 0.0))
+        self.seconds = values.get("seconds", 0.0)
         self.precision = values["precision"]
         self.frames[:] = values["frames"]
         self.episodes[:] = values["episodes"]
@@ -336,7 +338,7 @@ class Learner:
             layouts["target"] = layout_of(self.target.state)
         if "optimizer" in groups:
             used = {name.partition("/")[0] for name in groups["optimizer"]}
-            own = optimizer_layout(self.agent, self.network.trained)
+            own = optimizer_layout(self.agent, self.network.trained, self.config.learning_rate)
             wanted = {name: one for name, one in own.items() if name.partition("/")[0] in used}
             layouts["optimizer"] = layout_of(groups["optimizer"]) | wanted
         if "replay" in groups:
@@ -360,24 +362,6 @@ def _nested(tensors: dict[str, Tensor], values: dict[str, Any]) -> dict[int, dic
         index, _, name = path.partition("/")
         state.setdefault(int(index), {})[name] = value
     return state
-
-
-class Clock:
-    """Seconds of training: of earlier processes, and of this one since its first round."""
-
-    def __init__(self, before: float = 0.0, now: Callable[[], float] = time.monotonic) -> None:
-        self._before = before
-        self._now = now
-        self._started: float | None = None
-
-    def start(self) -> None:
-        """Let the clock run, if it does not run yet."""
-        if self._started is None:
-            self._started = self._now()
-
-    @property
-    def seconds(self) -> float:
-        return self._before if self._started is None else self._before + self._now() - self._started
 
 
 class Acting(ABC):

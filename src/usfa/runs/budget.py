@@ -28,16 +28,17 @@ from usfa.tasks import parse_tasks
 
 __all__ = ["Costs", "Plan", "check_budget", "measured_costs", "plan"]
 
-ENOUGH = 6250
-"""Updates of a training with fewer steps than 32 times that, if there is an update per step at most."""
-MOST = 1.0
-"""Most updates per step."""
-ROUNDS = 80
-"""Rounds of updates at least; with few steps there are fewer environments for it, down to `FEWEST`."""
-FEWEST = 4
+TOTAL_UPDATES = 6250
+"""Updates of a whole training. More than 32 times as many steps have an update for every 32, and fewer steps than
+updates have one update each."""
+MAX_UPDATES_PER_STEP = 1.0
+"""Updates per step with few steps."""
+MIN_ROUNDS = 80
+"""Rounds of updates; with few steps there are fewer environments, so that rounds are shorter and there are as many."""
+MIN_ENVIRONMENTS = 4
 MEMBERS = 2
 """Networks in the ensemble if there are more updates per step than usual."""
-SCORING = 0.1
+SCORING_SHARE = 0.1
 """Largest share of the steps and of the time that is spent on scores."""
 _TRIAL = 4  # updates to measure their time
 
@@ -84,10 +85,10 @@ def plan(config: TrainConfig, frames: int | None, minutes: float | None, costs: 
         return len(config.seeds) * steps * (costs.step + costs.acting + density * costs.update)
 
     def fits(steps: float) -> bool:
-        return steps <= most and duration(steps, updates_for(steps, usual)) <= (1 - SCORING) * seconds
+        return steps <= most and duration(steps, updates_for(steps, usual)) <= (1 - SCORING_SHARE) * seconds
 
     steps = max(1, int(_largest(fits)))
-    evaluation = _evaluation(config, steps, costs, SCORING * seconds)
+    evaluation = _evaluation(config, steps, costs, SCORING_SHARE * seconds)
     left = max(0.5 * seconds, seconds - _scoring(evaluation, config, steps, costs))
     density = updates_for(steps, usual)
     if frames is not None and steps < frames:  # fewer updates first, then fewer steps
@@ -109,8 +110,8 @@ def plan(config: TrainConfig, frames: int | None, minutes: float | None, costs: 
 
 
 def updates_for(steps: float, usual: float) -> float:
-    """Updates per step: enough for `ENOUGH` updates in all, from the usual number to `MOST`."""
-    return float(np.clip(ENOUGH / max(steps, 1), usual, max(MOST, usual)))
+    """Updates per step: enough for `TOTAL_UPDATES` updates in all, from the usual number to `MAX_UPDATES_PER_STEP`."""
+    return float(np.clip(TOTAL_UPDATES / max(steps, 1), usual, max(MAX_UPDATES_PER_STEP, usual)))
 
 
 def updates_per_step(learner: LearnerConfig) -> float:
@@ -120,8 +121,8 @@ def updates_per_step(learner: LearnerConfig) -> float:
 def _with_density(learner: LearnerConfig, steps: int, density: float) -> LearnerConfig:
     """Change environments, updates and replay, so that every update has as many transitions as before."""
     length, usual = learner.trajectory_length, learner.environments
-    wanted = steps / (length * ROUNDS)
-    environments = max(FEWEST, min(usual, 2 ** round(math.log2(max(1.0, wanted)))))
+    wanted = steps / (length * MIN_ROUNDS)
+    environments = max(MIN_ENVIRONMENTS, min(usual, 2 ** round(math.log2(max(1.0, wanted)))))
     whole = environments // math.gcd(environments, _batch(learner))  # so that updates get equal parts
     updates = whole * max(1, round(environments * length * density / whole))
     if environments == usual and updates <= learner.updates_per_round:
@@ -163,7 +164,7 @@ def _evaluation(config: TrainConfig, steps: int, costs: Costs, seconds: float) -
         lighter = _lighter(config, snapshots, episodes, tasks, measure_errors=True)
         for one in (lighter, replace(lighter, measure_errors=False)):
             in_time = _scoring(one, config, steps, costs) <= seconds
-            if in_time and _scored_steps(one, config, steps, costs) <= SCORING * steps * len(config.seeds):
+            if in_time and _scored_steps(one, config, steps, costs) <= SCORING_SHARE * steps * len(config.seeds):
                 return one
     return replace(lighter, measure_errors=False)
 
@@ -224,7 +225,7 @@ def measured_costs(
         episode: steps of an episode.
     """
     learner = config.learner
-    environments = 2 * FEWEST
+    environments = 2 * MIN_ENVIRONMENTS
     trial = replace(
         learner,
         environments=environments,
