@@ -1,6 +1,7 @@
 """Agents with memory: what they learn from a trajectory, and how they act through an episode."""
 
 import copy
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -138,7 +139,8 @@ def test_gradients_reach_the_values_of_what_was_done_only(kind, spec, config):
     agent = AGENTS.make(kind, spec, config)
     trajectory, z = drawn_trajectory(rng, spec), drawn(rng, B, N, D)
     values = drawn(rng, T + 1, B, N, A, D if kind == "usfa" else 1).requires_grad_()
-    (gradient,) = torch.autograd.grad(agent.loss(lambda *_: (values, ()), trajectory, z, LossSettings(LAMBDA)), values)
+    network = SimpleNamespace(each=lambda *_: (values,))
+    (gradient,) = torch.autograd.grad(agent.loss(network, trajectory, z, LossSettings(LAMBDA)), values)
     expected = torch.zeros(T + 1, B, N, A, dtype=torch.bool)
     for t, b in np.ndindex(T, B):
         expected[t, b, :, trajectory.action[t, b]] = not is_seam(trajectory)[t, b]
