@@ -135,6 +135,7 @@ def watched(fleet):
     return found
 
 
+@pytest.mark.long
 def test_a_small_room_is_learned_as_in_one_process(tmp_path):
     """USFA of four seeds in one process collects 3.7 to 7.1 wanted objects, 2.2 to 4.9 more than others."""
     fleet = RayFleet(LOCAL.cpus_per_actor)

@@ -199,6 +199,7 @@ def test_deep_sea_treasure_comes_close_to_its_front():
     assert utility_loss("deep-sea-treasure-v0", 20_000, w[w[:, 1] >= 0.4]).mean() < 0.4
 
 
+@pytest.mark.long
 @of_mo_gymnasium
 def test_fruit_tree_comes_close_to_its_front():
     """The best mean utility is 4.74; whoever always takes the same fruit gets 3.87 at most."""
