@@ -1,5 +1,6 @@
 """Learned φ: what each learner finds, how many features, saving, and sentences for bad input."""
 
+import json
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,9 +18,11 @@ from usfa.phi import (
     NetworkFit,
     PhiLearner,
     PhiModel,
+    PhiReport,
     PhiSpec,
     RandomActions,
     RandomFeatures,
+    RewardsPhi,
     RewardsThemselves,
     collect,
     learn_phi,
@@ -243,6 +246,44 @@ def test_functions_in_files_need_trust(trip_data, tmp_path):
     with pytest.raises(InputError, match=r"^The file names the function 'math:sqrt', which would be run; set trust"):
         load_phi(tmp_path)
     assert load_phi(tmp_path, trust=True).features == 1
+
+
+@pytest.mark.parametrize(
+    ("model", "settings"),
+    [
+        ("rewards", {"rewards": {"evil_phi:f": 0}}),
+        ("rewards", {"rewards": ["evil_phi:f"]}),
+        ("rewards", {"rewards": ["evil_phi"]}),
+        ("rewards", {"rewards": [["evil_phi:f"]]}),
+        ("linear", {"rich": "task:f", "inputs": 1}),
+        ("linear", {"rich": "info:f", "inputs": 1}),
+        ("linear", {"rich": ["evil_phi:f"], "inputs": 1}),
+        ('linear{"rich": "evil_phi:f"}', {"inputs": 1}),
+    ],
+)
+def test_a_forged_file_runs_nothing(trip_data, model, settings, tmp_path, monkeypatch):
+    ran = tmp_path / "ran"
+    for name in ("evil_phi", "task", "info"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(ran)!r}, 'w').close()\ndef f(*_): return 0.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    weights = RewardsPhi(PhiSpec(trip_data.spec, trip_data.actions, 1), ("reward",))
+    usfa.LearnedPhi(weights, PhiReport()).save(tmp_path)
+    path = tmp_path / "phi.json"
+    fields = json.loads(path.read_text()) | {"model": model, "settings": settings}
+    del fields["checksum"]
+    path.write_text(json.dumps(fields))
+    with pytest.raises(InputError, match=r"would be run; set trust|expected a list of texts|arguments in settings"):
+        make("trip", phi=load_phi(tmp_path))
+    assert not ran.exists()
+
+
+def test_loading_draws_no_random_numbers(trip_data, tmp_path):
+    phi = learn_phi(trip_data, SMALL)
+    state = torch.get_rng_state()
+    phi.model.project(torch.eye(2))
+    phi.save(tmp_path)
+    load_phi(tmp_path)
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_learning_is_resumed_to_the_bit(trip_data):

@@ -1,5 +1,7 @@
 """`usfa learn-features`, `usfa train --phi`, and the share of rewards that φ cannot express."""
 
+import json
+import re
 import shutil
 from dataclasses import replace
 
@@ -8,10 +10,10 @@ import pytest
 
 import usfa
 from usfa.cli import main
-from usfa.environments import known_phi, source
+from usfa.environments import known_phi, learned, source
 from usfa.errors import InputError
 from usfa.evaluation import exact_mdp
-from usfa.phi import NetworkFit
+from usfa.phi import NetworkFit, RewardsPhi
 from usfa.playground.catalogue import make_view
 from usfa.runs import FeaturesConfig, RunDirectory
 
@@ -67,7 +69,13 @@ def test_agents_are_self_contained(run, tmp_path):
     assert {"phi.json", "phi.safetensors"} <= {path.name for path in exported.iterdir()}
 
 
-def test_the_phi_beside_an_agent_must_be_its_own(run, tmp_path):
+@pytest.fixture
+def as_in_a_new_process(monkeypatch):
+    """No φ is known."""
+    monkeypatch.setattr(learned, "_KNOWN", {})
+
+
+def test_the_phi_beside_an_agent_must_be_its_own(run, tmp_path, as_in_a_new_process):
     copy = tmp_path / "copy"
     shutil.copytree(run.agent, copy)
     usfa.learn_features("trip", "task:1,1", steps=200, console=None).save(copy)
@@ -107,6 +115,57 @@ def test_scores_in_rewards_tell_what_phi_cannot_express(run):
     assert table.score[1] == pytest.approx(1, abs=0.4)
     with pytest.raises(InputError, match=r"^There are 1 rewards for 2 tasks; expected one for each\.$"):
         usfa.evaluate(agent, [[1, 0], [0, 1]], rewards="task:1,0")
+
+
+def height(observation, action, next_observation):
+    return float(action == 0)
+
+
+def effort(observation, action, next_observation):
+    return float(action)
+
+
+@pytest.fixture(scope="module")
+def run_with_functions(tiny_config, tmp_path_factory):
+    """A run whose φ is computed by functions of the user."""
+    phi = usfa.learn_features("trip", [height, effort], learner="rewards", steps=200, console=None)
+    learner = replace(tiny_config.learner, budget=8)
+    config = replace(tiny_config, phi=phi, seeds=(0,), learner=learner)
+    return usfa.train(config, tmp_path_factory.mktemp("functions") / "run", console=None)
+
+
+def test_a_run_with_functions_as_rewards_is_read_and_resumed(run_with_functions):
+    config = run_with_functions.config(usfa.TrainConfig)
+    assert known_phi(config.phi).rewards == (f"{__name__}:height", f"{__name__}:effort")
+    usfa.train(config, run_with_functions.path, existing="resume", console=None)
+    assert usfa.load(run_with_functions.path).file.phi == config.phi
+
+
+def changed(path, **fields):
+    """Change fields of a JSON file, without its checksum."""
+    found = json.loads(path.read_text()) | fields
+    found.pop("checksum", None)
+    path.write_text(json.dumps(found))
+
+
+def test_another_process_needs_trust_for_functions_of_phi(
+    run_with_functions, tmp_path, monkeypatch, capsys, as_in_a_new_process
+):
+    """Also `usfa evaluate` in a directory that holds the module that a received agent names."""
+    copy = tmp_path / "copy"
+    shutil.copytree(run_with_functions.agent, copy)
+    (tmp_path / "received.py").write_text("open('ran', 'w').close()\ndef height(*_): return 1.0\neffort = height\n")
+    monkeypatch.chdir(tmp_path)
+    genuine = usfa.load_features(copy, trust=True)
+    names = ("received:height", "received:effort")
+    forged = usfa.LearnedPhi(RewardsPhi(genuine.model.spec, names), genuine.report).text
+    monkeypatch.setattr(learned, "_KNOWN", {})
+    changed(copy / "config.json", phi=forged)
+    for rewards in (list(names), dict.fromkeys(names, 0)):
+        changed(copy / "phi.json", settings={"rewards": rewards})
+        assert main(["evaluate", str(copy), "--task", "1,0"]) == 2
+        assert re.search(r"would be run; set trust|expected a list of texts", capsys.readouterr().err)
+        assert not (tmp_path / "ran").exists()
 
 
 def test_a_killed_run_continues_to_the_same_phi(tmp_path, monkeypatch):

@@ -17,7 +17,7 @@ from usfa.agents.tables import SfGpiTables
 from usfa.agents.usfa import UsfaAgent
 from usfa.agents.uvfa import UvfaAgent
 from usfa.decisions import Accuracy
-from usfa.environments import LEARNED, known_phi
+from usfa.environments import LEARNED, is_known_phi, known_phi
 from usfa.errors import InputError
 from usfa.files import read_bytes, read_json, sha256, write_atomically, write_json
 from usfa.networks import NetworkConfig, Parameters
@@ -120,8 +120,11 @@ def keep_phi(directory: Path, phi: str) -> None:
 
 
 def load_kept_phi(directory: Path, phi: object, trust: bool = False) -> None:
-    """Load the φ that :func:`keep_phi` wrote, so that its text is known; raise InputError if it is another one."""
-    if isinstance(phi, str) and phi.startswith(LEARNED):
+    """Load the φ that :func:`keep_phi` wrote, so that its text is known; raise InputError if it is another one.
+
+    A φ that is known already needs no file and no trust, because its text is a checksum of its content.
+    """
+    if isinstance(phi, str) and phi.startswith(LEARNED) and not is_known_phi(phi):
         found = load_phi(directory, trust)
         if found.text != phi:
             raise InputError(f"The φ in {directory} is {found.text!r}; expected {phi!r}, as in config.json.")

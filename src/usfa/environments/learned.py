@@ -23,6 +23,7 @@ __all__ = [
     "FrozenPhi",
     "LearnedBatch",
     "LearnedReward",
+    "is_known_phi",
     "known_phi",
     "learned_batch",
     "remember_phi",
@@ -70,6 +71,11 @@ def remember_phi(phi: FrozenPhi) -> str:
     """Make a φ known in this process by its text, and return the text."""
     _KNOWN[phi.text] = phi
     return phi.text
+
+
+def is_known_phi(text: str) -> bool:
+    """Whether the φ of a text was learned or loaded in this process."""
+    return text in _KNOWN
 
 
 def known_phi(text: str) -> FrozenPhi:

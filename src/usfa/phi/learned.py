@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -18,7 +18,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from usfa.environments import LEARNED, ObservationSpec, check_rewards_trusted, remember_phi
+from usfa.environments import LEARNED, ObservationSpec, remember_phi, runs_code
 from usfa.errors import InputError
 from usfa.files import read_bytes, read_json, sha256, write_atomically, write_json
 from usfa.functional import LARGE_SHARE
@@ -105,6 +105,13 @@ class LearnedPhi:
         """Names of the rewards that the features predict, or φ1, φ2, …"""
         return self.report.features
 
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """Functions and classes of users that its files name, so that loading them needs trust."""
+        model = type(self.model)
+        own = [] if PHI_MODELS.name_of(model) else [text_of(model, "model")]
+        return (*own, *model.functions_in(self.model.settings))
+
     @cached_property
     def text(self) -> str:
         """The text of φ in configurations: its checksum."""
@@ -163,12 +170,13 @@ class LearnedPhi:
         write_json(directory / CONFIG, header | to_json(self._file(sha256(weights))))
 
 
-def load_phi(directory: Path, trust: bool = False) -> LearnedPhi:
+def load_phi(directory: Path, trust: bool = False, named: Collection[str] = ()) -> LearnedPhi:
     """Read a learned φ from the directory of :meth:`LearnedPhi.save`.
 
     Args:
         directory: with phi.json and phi.safetensors.
         trust: whether to import modules that the file names, for models and rewards of users.
+        named: functions that the user has named, which need no trust.
     """
     path = directory / CONFIG
     fields = read_json(path)
@@ -178,15 +186,34 @@ def load_phi(directory: Path, trust: bool = False) -> LearnedPhi:
     file = from_json(_File, fields, f"File {path}")
     if trust:
         import_modules([file.model])
-    texts = [text for value in file.settings.values() for text in (value if isinstance(value, list) else [value])]
-    check_rewards_trusted([text for text in texts if isinstance(text, str)], trust)
-    settings = {name: _tuples(value) for name, value in file.settings.items()}
-    try:
-        model = PHI_MODELS.find(file.model)(file.spec, **settings)
-    except (TypeError, ValueError, RuntimeError, MemoryError) as error:
-        raise InputError(f"File {path} does not describe a model of φ: {error}.") from error
+    model = _made(file, path, None if trust else named)
     model.load_state_dict(_read_weights(directory / WEIGHTS, file.weights_sha256, model))
     return LearnedPhi(model, file.report)
+
+
+def _made(file: _File, path: Path, named: Collection[str] | None) -> PhiModel:
+    """The model of a file, which may be from anywhere: only functions that are named may be run; None trusts all."""
+    if "{" in file.model:  # arguments there would not be checked
+        raise InputError(f"File {path} has the model {file.model!r}; expected its name, with arguments in settings.")
+    model_class = PHI_MODELS.find(file.model)
+    _check_functions(getattr(model_class, "functions_in", PhiModel.functions_in)(file.settings), named)
+    settings = {name: _tuples(value) for name, value in file.settings.items()}
+    try:
+        with torch.random.fork_rng(devices=[]):
+            model = model_class(file.spec, **settings)
+    except (TypeError, ValueError, RuntimeError, MemoryError) as error:
+        raise InputError(f"File {path} does not describe a model of φ: {error}.") from error
+    _check_functions((text for text in model.rewards if runs_code(text)), named)
+    return model
+
+
+def _check_functions(texts: Iterable[str], named: Collection[str] | None) -> None:
+    """Raise InputError if a file names functions that would be run; None trusts all."""
+    for text in texts:
+        if named is not None and text not in named:
+            raise InputError(
+                f"The file names the function {text!r}, which would be run; set trust (--trust) if you know it."
+            )
 
 
 def _tuples(value: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from usfa.environments import ObservationSpec
+from usfa.environments import ObservationSpec, runs_code
 from usfa.errors import InputError, told
 from usfa.networks import MNIH_2015, Convolutions, mlp
 from usfa.registry import Registry, imported
@@ -57,6 +57,11 @@ class PhiModel(nn.Module, ABC):
         """Keyword arguments of the constructor."""
         return {}
 
+    @classmethod
+    def functions_in(cls, settings: Mapping[str, Any]) -> list[str]:
+        """Texts in settings, which may be those of a file, for which making or using a model may import modules."""
+        return [text for text in _texts_in(settings) if ":" in text]
+
     @abstractmethod
     def forward(self, observation: Tensor, action: Tensor, next_observation: Tensor, rewards: Tensor) -> Tensor:
         """φ [N, D] of N transitions; observations [N, ...] encoded, rewards [N, K] only if :attr:`rewards` names any.
@@ -85,8 +90,14 @@ class RewardsPhi(PhiModel):
 
     def __init__(self, spec: PhiSpec, rewards: tuple[str, ...] = ()) -> None:
         super().__init__(spec)
-        self.rewards = tuple(rewards)
+        self.rewards = _reward_names(rewards)
         self.register_buffer("mix", torch.eye(len(self.rewards), spec.features))
+
+    @classmethod
+    def functions_in(cls, settings: Mapping[str, Any]) -> list[str]:
+        rest = {name: value for name, value in settings.items() if name != "rewards"}
+        names = _reward_names(settings.get("rewards", ()))
+        return [*(text for text in names if runs_code(text)), *super().functions_in(rest)]
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -97,6 +108,24 @@ class RewardsPhi(PhiModel):
 
     def _mix(self, mix: Tensor) -> None:
         self.mix = self.mix @ mix
+
+
+def _reward_names(rewards: object) -> tuple[str, ...]:
+    if not isinstance(rewards, list | tuple) or not all(isinstance(text, str) for text in rewards):
+        raise InputError(f"The rewards of φ are {rewards!r}; expected a list of texts.")
+    return tuple(rewards)
+
+
+def _texts_in(value: object) -> Iterator[str]:
+    """All texts in nested lists and mappings, whose keys count too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from _texts_in(list(value.keys()))
+        yield from _texts_in(list(value.values()))
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from _texts_in(part)
 
 
 class LinearPhi(PhiModel):
@@ -234,7 +263,7 @@ class NetworkPhi(PhiModel):
         self.scale.copy_(torch.where(amounts & (deviation > 1e-6), deviation, 1.0))
 
     def _mix(self, mix: Tensor) -> None:
-        projected = nn.Linear(self.output.in_features, mix.shape[1])
+        projected = nn.utils.skip_init(nn.Linear, self.output.in_features, mix.shape[1])  # draws no random numbers
         projected.weight.copy_(mix.T @ self.output.weight)
         projected.bias.copy_(mix.T @ self.output.bias)
         self.output = projected
