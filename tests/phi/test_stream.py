@@ -1,9 +1,12 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import usfa
 from usfa.errors import InputError
 from usfa.phi import Laplacian, TaskStream
+from usfa.phi.stream import _inferred
 
 
 def test_phi_grows_with_tasks_that_it_cannot_express():
@@ -35,6 +38,17 @@ def test_meeting_a_task_again_refines_it():
     before = stream.meet(noisy_stay, steps=200)
     after = stream.meet(noisy_stay, steps=2000)
     assert after.task.std.max() < 0.6 * before.task.std.max()
+
+
+def test_transitions_count_by_their_weights():
+    stream = TaskStream("trip")
+    phi = stream.meet("task:10").phi
+    data = stream._data
+    noisy = data.rewards + np.random.default_rng(0).standard_normal(data.rewards.shape).astype(np.float32)
+    weighted = replace(data, rewards=noisy, weight=np.where(data.action == 0, 3, 1).astype(np.float32))
+    repeated = weighted.rows(np.repeat(np.arange(len(data)), weighted.weight.astype(int)))
+    repeated = replace(repeated, weight=np.ones(len(repeated), np.float32))
+    np.testing.assert_allclose(_inferred(phi, weighted, 0).w, _inferred(phi, repeated, 0).w)
 
 
 def test_one_reward_at_a_time():

@@ -1,11 +1,13 @@
 """`usfa learn-features`, `usfa train --phi`, and the share of rewards that φ cannot express."""
 
+import io
 import json
 import re
 import shutil
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import usfa
@@ -13,9 +15,10 @@ from usfa.cli import main
 from usfa.environments import known_phi, learned, source
 from usfa.errors import InputError
 from usfa.evaluation import exact_mdp
-from usfa.phi import NetworkFit, RewardsPhi
+from usfa.phi import NetworkFit, RandomActions, RewardsPhi
 from usfa.playground.catalogue import make_view
 from usfa.runs import FeaturesConfig, RunDirectory
+from usfa.runs.features import _AgentActions
 
 REWARDS = ("--rewards", "tasks:trip-train,task:0.5,0.5", "--steps", "400")
 
@@ -115,6 +118,48 @@ def test_scores_in_rewards_tell_what_phi_cannot_express(run):
     assert table.score[1] == pytest.approx(1, abs=0.4)
     with pytest.raises(InputError, match=r"^There are 1 rewards for 2 tasks; expected one for each\.$"):
         usfa.evaluate(agent, [[1, 0], [0, 1]], rewards="task:1,0")
+
+
+def test_each_task_has_its_reward_on_the_command_line(run, capsys):
+    words = ["evaluate", str(run.path), "--task", "1,0", "01;11", "--episodes", "1", "--csv", "--rewards"]
+    assert main([*words, "task:1,0", "task:0,1", "task:1,1"]) == 0
+    table = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    assert table.task.unique().tolist() == ["10", "01", "11"]
+    assert (table.unexplained < 1e-6).all()
+    assert main([*words, "task:1,0"]) == 2
+    assert "There are 1 rewards for 3 tasks; expected one for each." in capsys.readouterr().err
+
+
+def test_resuming_runs_only_functions_that_the_user_named(features, tmp_path, capsys):
+    path = tmp_path / "copy"
+    shutil.copytree(features, path)
+    changed(path / "phi.json", model="linear", settings={"rich": "received:f", "inputs": 1})
+    assert main(["learn-features", "trip", *REWARDS, "--out", str(path), "--resume"]) == 2
+    assert "names the function 'received:f', which would be run" in capsys.readouterr().err
+
+
+def test_a_run_is_not_resumed_with_other_data(features, tmp_path):
+    data, out = tmp_path / "data.npz", tmp_path / "run"
+    shutil.copy(features / "data.npz", data)
+    phi = usfa.learn_features("trip", data=data, out=out, console=None)
+    assert usfa.learn_features("trip", data=data, out=out, existing="resume", console=None).text == phi.text
+    data.write_bytes(data.read_bytes() + b"\0")
+    with pytest.raises(InputError, match=r"^File .* was changed since the run in .* began; expected the same file"):
+        usfa.learn_features("trip", data=data, out=out, existing="resume", console=None)
+
+
+def test_an_agent_acts_in_every_second_environment():
+    agent = usfa.load("trip")
+    behaviour = _AgentActions(agent, RandomActions(np.random.default_rng(0)), seed=0)
+    batch = source("trip").batch(list(range(8)), 1.0)
+    w = agent.training_tasks[np.arange(8) // 2 % len(agent.training_tasks)]
+    rewards = np.array([(batch.step(behaviour(batch)).phi * w).sum(axis=1) for _ in range(100)]).mean(axis=0)
+    assert rewards[::2].min() > rewards[1::2].max()
+
+
+def test_data_is_collected_with_an_agent():
+    phi = usfa.learn_features("trip", "tasks:trip-train", agent="trip", steps=400, console=None)
+    np.testing.assert_allclose(phi.tasks, np.eye(2), atol=1e-6)
 
 
 def height(observation, action, next_observation):

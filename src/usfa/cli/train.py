@@ -211,7 +211,7 @@ def _tell_fitted(before: TrainConfig, now: TrainConfig, words: list[str]) -> Non
 
 def _print_training(run: RunDirectory) -> None:
     config, scores = run.config(TrainConfig), run.read_scores()
-    if is_standard_room(config.environment, config.environment_arguments) and has_rows_for(scores):
+    if is_standard_room(config.environment, config.environment_arguments, config.phi) and has_rows_for(scores):
         print_table(final_table(summary_of(scores, read_yardstick())), ROOM_TITLE)
     else:
         _print_means(scores)

@@ -40,7 +40,7 @@ def known_shares(agent: TrainedAgent, w: Array) -> Array:
     phi = known_phi(agent.file.phi) if agent.file.phi.startswith(LEARNED) else None
     if isinstance(phi, LearnedPhi):
         for own, share in zip(phi.tasks, phi.report.unexplained, strict=True):
-            shares[(abs(w - own) <= 1e-6).all(axis=1)] = share
+            shares[(abs(w - own) <= 1e-6).all(axis=1)] = np.nan if share is None else share
     return shares
 
 

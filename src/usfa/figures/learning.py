@@ -5,11 +5,9 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from usfa.figures.style import styled
+from usfa.figures.style import COLOURS, styled
 
 __all__ = ["learning_curves"]
-
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555", "#000000")
 
 
 def learning_curves(summary: pd.DataFrame, ylabel: str = "mean return") -> Figure:
@@ -20,7 +18,7 @@ def learning_curves(summary: pd.DataFrame, ylabel: str = "mean return") -> Figur
         ylabel: name of the values.
     """
     sets = list(dict.fromkeys(summary.task_set))
-    colours = {label: _COLOURS[i % len(_COLOURS)] for i, label in enumerate(dict.fromkeys(summary.label))}
+    colours = {label: COLOURS[i % len(COLOURS)] for i, label in enumerate(dict.fromkeys(summary.label))}
     with styled():
         figure = Figure(figsize=(3.4 * len(sets) + 0.4, 2.9), layout="constrained")
         panels = figure.subplots(1, len(sets), squeeze=False)[0]

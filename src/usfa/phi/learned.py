@@ -22,6 +22,7 @@ from usfa.environments import LEARNED, ObservationSpec, remember_phi, runs_code
 from usfa.errors import InputError
 from usfa.files import read_bytes, read_json, sha256, write_atomically, write_json
 from usfa.functional import LARGE_SHARE
+from usfa.names import short_names
 from usfa.phi.data import Transitions, check_rewards
 from usfa.phi.learners import NoProgress, PhiLearner, Progress, RewardsThemselves, tensors_of
 from usfa.phi.model import PHI_MODELS, PhiModel, PhiSpec
@@ -54,8 +55,9 @@ class PhiReport:
     """w_k of each reward, [K, D]: r_k ≈ φ·w_k."""
     r2: tuple[float | None, ...] = ()
     """R² of each reward on held-out episodes; None where the reward does not vary there."""
-    unexplained: tuple[float, ...] = ()
-    """Share of each reward, Σ(r - φ·w)² / Σr², that φ cannot express on held-out episodes."""
+    unexplained: tuple[float | None, ...] = ()
+    """Share of each reward, Σ(r - φ·w)² / Σr², that φ cannot express on held-out episodes; None where it is always 0
+    there."""
     r2_by_size: tuple[tuple[float | None, ...], ...] = ()
     """R² of each reward with 1, 2, … features; empty for unsupervised learners."""
     transitions: int = 0
@@ -262,41 +264,43 @@ def learn_phi(
     train, held = data.split(seed=seed)
     if learner.supervised:
         check_rewards(train)
-    model = learner.fit(
-        train,
-        len(data.names) if learner.supervised else features or _DEFAULT_FEATURES,
-        seed,
-        NoProgress() if progress is None else progress,
-    )
+    outputs = len(data.names) if learner.supervised else features or _DEFAULT_FEATURES
+    model = learner.fit(train, outputs, seed, NoProgress() if progress is None else progress)
     by_size: NDArray[np.float64] = np.zeros((0, 0))
-    tasks, names = None, tuple(f"φ{index + 1}" for index in range(model.spec.features))
     if learner.supervised:
-        weight = train.weight.astype(np.float64)
-        chosen = directions(predict(model, train), weight, held, predict(model, held), features)
-        if isinstance(learner, RewardsThemselves) and features is not None and chosen.rank > features:
-            raise InputError(
-                f"The {len(data.names)} rewards span {chosen.rank} directions, which no φ with {features} features can "
-                f"express; expected features {chosen.rank} or more."
-            )
+        exact = isinstance(learner, RewardsThemselves)
+        chosen = directions(train, predict(model, train), held, predict(model, held), features, exact)
         model.project(torch.from_numpy(chosen.mix).float())
-        by_size, tasks, names = chosen.by_size, chosen.tasks, tuple(_short(data.names[k]) for k in chosen.basis)
-    phi, phi_held = predict(model, train), predict(model, held)
-    if tasks is None:
-        tasks = fitted_tasks(train, phi)
+        by_size, tasks = chosen.by_size, chosen.tasks
+        names = short_names([data.names[index] for index in chosen.basis])
+    else:
+        tasks = fitted_tasks(train, predict(model, train))
+        names = tuple(f"φ{index + 1}" for index in range(model.spec.features))
     report = PhiReport(
         environment=environment,
         learner=_learner_text(learner),
         rewards=data.names,
         tasks=tuple(map(tuple, tasks.tolist())),
-        r2=_optional(r_squared(held, phi_held @ tasks.T)),
-        unexplained=tuple(unexplained(held, phi_held @ tasks.T).tolist()),
         r2_by_size=tuple(map(_optional, by_size)),
-        transitions=len(train),
-        scale=tuple(np.sqrt(np.average(phi**2, axis=0, weights=train.weight)).tolist()),
         features=names,
     )
-    _warn(report, learner)
+    report = _measured(report, model, train, held)
+    if learner.supervised:
+        _warn(report)
     return LearnedPhi(model, report)
+
+
+def _measured(report: PhiReport, model: PhiModel, train: Transitions, held: Transitions) -> PhiReport:
+    """Add what φ reaches on held-out episodes, and the sizes of its features."""
+    phi, tasks = predict(model, train), np.array(report.tasks).reshape(-1, model.spec.features)
+    predicted = predict(model, held) @ tasks.T
+    return replace(
+        report,
+        r2=_optional(r_squared(held, predicted)),
+        unexplained=_optional(unexplained(held, predicted)),
+        transitions=len(train),
+        scale=tuple(np.sqrt(np.average(phi**2, axis=0, weights=train.weight)).tolist()),
+    )
 
 
 _DEFAULT_FEATURES = 8
@@ -304,11 +308,6 @@ _DEFAULT_FEATURES = 8
 
 def _learner_text(learner: PhiLearner) -> str:
     return text_of(learner, "learner").removeprefix("usfa.phi.learners:").removeprefix("usfa.phi.unsupervised:")
-
-
-def _short(reward: str) -> str:
-    """The name of a reward in figures and pages."""
-    return reward.removeprefix("task:").rpartition(":")[2]
 
 
 def _optional(values: NDArray[np.float64]) -> tuple[float | None, ...]:
@@ -333,17 +332,21 @@ def check_features(features: int | None, rewards: int | None) -> None:
         )
 
 
-def _warn(report: PhiReport, learner: PhiLearner) -> None:
-    """Warn of rewards that φ cannot express, on held-out episodes."""
-    poor = [
-        f"{share:.0%} of {name!r}"
-        for name, share in zip(report.rewards, report.unexplained, strict=True)
-        if share > LARGE_SHARE and learner.supervised
-    ]
+def _warn(report: PhiReport) -> None:
+    """Warn of rewards that φ cannot express on held-out episodes, or that are always 0 there."""
+    shares = list(zip(report.rewards, report.unexplained, strict=True))
+    poor = [f"{share:.0%} of {name!r}" for name, share in shares if share is not None and share > LARGE_SHARE]
+    unknown = [repr(name) for name, share in shares if share is None]
     if poor:
         warnings.warn(
             f"φ with {len(report.tasks[0])} features cannot express {', '.join(poor)} on held-out episodes; expected "
             f"at most {LARGE_SHARE:.0%}: try more features, more data, or another learner.",
+            stacklevel=5,
+        )
+    if unknown:
+        warnings.warn(
+            f"It is not known how well φ expresses {', '.join(unknown)}, which held-out episodes never gave; collect "
+            "more data.",
             stacklevel=5,
         )
 

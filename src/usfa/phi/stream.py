@@ -104,7 +104,8 @@ def _inferred(phi: LearnedPhi, data: Transitions, index: int) -> InferredTask:
     own = data.rows(data.seen[:, index])
     with warnings.catch_warnings():  # what it warns of is in the result
         warnings.simplefilter("ignore")
-        return infer_task(predict(phi.model, own), own.rewards[:, index])
+        root = np.sqrt(own.weight / own.weight.mean(), dtype=np.float64)
+        return infer_task(predict(phi.model, own) * root[:, None], own.rewards[:, index] * root)
 
 
 def _joined(before: Transitions | None, new: Transitions) -> Transitions:
