@@ -26,6 +26,7 @@ from usfa.phi import (
     RewardsPhi,
     RewardsThemselves,
     collect,
+    default_learner,
     learn_phi,
     load_phi,
     read_transitions,
@@ -299,6 +300,53 @@ def test_an_own_learner_is_saved_and_loaded(trip_data, tmp_path):
     assert found.text == phi.text
     assert float(found.model.scale) == 3
     assert usfa.make("trip", phi=found).reward_space.shape == (2,)
+
+
+class ActionTable(PhiModel):
+    """A model of one's own: a number for each action and reward."""
+
+    def __init__(self, spec):
+        super().__init__(spec)
+        self.table = torch.nn.Parameter(torch.zeros(spec.actions, spec.features))
+
+    def forward(self, observation, action, next_observation, rewards):
+        return self.table[action]
+
+    def project(self, mix):
+        self.table = torch.nn.Parameter(self.table @ mix)
+        self.spec = self.spec.with_features(mix.shape[1])
+
+
+@dataclass(frozen=True)
+class MeanByAction(PhiLearner):
+    def fit(self, data, features, seed, progress):
+        model = ActionTable(PhiSpec(data.spec, data.actions, features))
+        chosen = np.eye(data.actions)[data.action]
+        model.table.data = torch.from_numpy(np.linalg.lstsq(chosen, data.rewards, rcond=None)[0]).float()
+        return model
+
+
+def test_an_own_learner_from_rewards_needs_project(trip_data, monkeypatch):
+    first = (trip_data.action == 0).astype(np.float32)
+    data = with_rewards(trip_data, np.column_stack([first, 2 * first]))
+    phi = learn_phi(data, MeanByAction())
+    assert phi.features == phi.model.table.shape[1] == 1
+    assert max(phi.report.unexplained) < 1e-9
+    monkeypatch.delattr(ActionTable, "project")
+    with pytest.raises(InputError, match=r"^ActionTable cannot change its features; expected a method project\.$"):
+        learn_phi(data, MeanByAction())
+
+
+@pytest.mark.parametrize(
+    ("spec", "learner"),
+    [
+        (ObservationSpec((9,), 9), LeastSquares()),
+        (ObservationSpec((5000,), 5000), NetworkFit()),
+        (ObservationSpec((42, 42, 3)), NetworkFit(steps=20_000)),
+    ],
+)
+def test_the_default_learner_depends_on_observations(spec, learner):
+    assert default_learner(PhiSpec(spec, 4, 2)) == learner
 
 
 @pytest.mark.parametrize("learner", [RewardsThemselves(), LeastSquares(), SMALL])

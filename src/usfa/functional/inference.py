@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from usfa.errors import InputError
 
-__all__ = ["LARGE_SHARE", "InferredTask", "infer_task"]
+__all__ = ["LARGE_SHARE", "InferredTask", "infer_task", "unexplained_share"]
 
 LARGE_SHARE = 0.1
 """Shares of reward above this that φ cannot express are warned of."""
@@ -64,7 +64,7 @@ def infer_task(phi: ArrayLike, reward: ArrayLike, ridge: float = 0.0) -> Inferre
         )
     error = rewards - features @ w
     squares = float(rewards @ rewards)
-    unexplained = min(1.0, float(error @ error) / squares) if squares else 0.0
+    unexplained = min(1.0, float(unexplained_share(error @ error, squares))) if squares else 0.0
     if unexplained > LARGE_SHARE:
         warnings.warn(
             f"φ·w does not express {unexplained:.0%} of the rewards (expected at most {LARGE_SHARE:.0%}): they are "
@@ -73,6 +73,12 @@ def infer_task(phi: ArrayLike, reward: ArrayLike, ridge: float = 0.0) -> Inferre
         )
     std = _standard_error(features, error, rank, ridge)
     return InferredTask(w, condition, rank, float(np.sqrt(np.mean(error**2))), std, unexplained)
+
+
+def unexplained_share(errors: ArrayLike, squares: ArrayLike) -> NDArray[np.float64]:
+    """Σ(r - φ·w)² / Σr² from both sums; NaN where the reward is always 0."""
+    divisor = np.asarray(squares, np.float64)
+    return np.asarray(errors, np.float64) / np.where(divisor > 0, divisor, np.nan)
 
 
 def _standard_error(

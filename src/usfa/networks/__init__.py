@@ -1,6 +1,6 @@
 """Networks as `torch.nn.Module`s, for one training run or several at once."""
 
-from usfa.networks.config import MNIH_2015, NetworkConfig
+from usfa.networks.config import MNIH_2015, NetworkConfig, convolutions_for
 from usfa.networks.layers import Convolutions, mlp
 from usfa.networks.runs import Parameters, Runs, over_runs
 from usfa.networks.universal import (
@@ -29,6 +29,7 @@ __all__ = [
     "StandardTrunk",
     "Trunk",
     "UniversalNetwork",
+    "convolutions_for",
     "make_network",
     "mlp",
     "over_runs",

@@ -28,7 +28,7 @@ from usfa.phi.learners import NoProgress, PhiLearner, Progress, RewardsThemselve
 from usfa.phi.model import PHI_MODELS, PhiModel, PhiSpec
 from usfa.phi.quality import directions, fitted_tasks, r_squared, unexplained
 from usfa.records import from_json, to_json
-from usfa.registry import import_modules, text_of
+from usfa.registry import as_tuples, import_modules, text_of
 from usfa.threads import threads
 from usfa.version import __version__
 
@@ -199,7 +199,7 @@ def _made(file: _File, path: Path, named: Collection[str] | None) -> PhiModel:
         raise InputError(f"File {path} has the model {file.model!r}; expected its name, with arguments in settings.")
     model_class = PHI_MODELS.find(file.model)
     _check_functions(getattr(model_class, "functions_in", PhiModel.functions_in)(file.settings), named)
-    settings = {name: _tuples(value) for name, value in file.settings.items()}
+    settings = {name: as_tuples(value) for name, value in file.settings.items()}
     try:
         with torch.random.fork_rng(devices=[]):
             model = model_class(file.spec, **settings)
@@ -216,10 +216,6 @@ def _check_functions(texts: Iterable[str], named: Collection[str] | None) -> Non
             raise InputError(
                 f"The file names the function {text!r}, which would be run; set trust (--trust) if you know it."
             )
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 def _read_weights(path: Path, expected_sha256: str, model: PhiModel) -> dict[str, Tensor]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from usfa.errors import Diverged, InputError
-from usfa.networks import MNIH_2015
+from usfa.networks import convolutions_for
 from usfa.phi.data import Transitions
 from usfa.phi.model import LinearPhi, NetworkPhi, PhiModel, PhiSpec, RewardsPhi, cell_of
 from usfa.records import settle
@@ -27,6 +27,7 @@ __all__ = [
     "PhiLearner",
     "Progress",
     "RewardsThemselves",
+    "default_learner",
     "descend",
     "tensors_of",
 ]
@@ -214,16 +215,14 @@ def _moments(data: Transitions) -> tuple[np.ndarray[tuple[int], np.dtype[np.floa
     return mean, np.where(deviation > 0, deviation, 1.0)
 
 
+def default_learner(spec: PhiSpec) -> PhiLearner:
+    """Least squares for tables, a network for everything else."""
+    if spec.is_table:
+        return LeastSquares()
+    return NetworkFit(steps=20_000) if spec.observation.is_image else NetworkFit()
+
+
 # --- networks ---
-
-
-def convolutions_for(side: int) -> tuple[tuple[int, int, int], ...]:
-    """Convolutions for images of a size: those of Mnih et al. 2015, or fewer and smaller ones."""
-    if side >= 64:
-        return MNIH_2015
-    if side >= 20:
-        return ((32, 6, 3), (64, 3, 2))
-    return ((32, min(3, side), 1),)
 
 
 def part_of(data: Transitions, rows: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -30,6 +30,10 @@ class PhiSpec:
     actions: int
     features: int
 
+    def with_features(self, features: int) -> PhiSpec:
+        """The same sizes with another number of features."""
+        return replace(self, features=features)
+
     @property
     def is_table(self) -> bool:
         """Whether observations are states of a small table, encoded one-hot."""
@@ -73,14 +77,9 @@ class PhiModel(nn.Module, ABC):
             rewards: [N, K].
         """
 
-    @torch.no_grad()
     def project(self, mix: Tensor) -> None:
-        """Replace φ by φ·mix, for mix [D, D′]."""
-        self._mix(mix)
-        self.spec = replace(self.spec, features=mix.shape[1])
-
-    def _mix(self, mix: Tensor) -> None:
-        raise InputError(f"{type(self).__name__} cannot change its features; expected a method _mix.")
+        """Replace φ by φ·mix, for mix [D, D′], and set the features of :attr:`spec`; supervised learners need it."""
+        raise InputError(f"{type(self).__name__} cannot change its features; expected a method project.")
 
 
 class RewardsPhi(PhiModel):
@@ -106,8 +105,8 @@ class RewardsPhi(PhiModel):
     def forward(self, observation: Tensor, action: Tensor, next_observation: Tensor, rewards: Tensor) -> Tensor:
         return rewards @ self.mix
 
-    def _mix(self, mix: Tensor) -> None:
-        self.mix = self.mix @ mix
+    def project(self, mix: Tensor) -> None:
+        self.mix, self.spec = self.mix @ mix, self.spec.with_features(mix.shape[1])
 
 
 def _reward_names(rewards: object) -> tuple[str, ...]:
@@ -174,8 +173,8 @@ class LinearPhi(PhiModel):
             )
         return values
 
-    def _mix(self, mix: Tensor) -> None:
-        self.weight = self.weight @ mix
+    def project(self, mix: Tensor) -> None:
+        self.weight, self.spec = self.weight @ mix, self.spec.with_features(mix.shape[1])
 
 
 def cell_of(spec: PhiSpec, observation: Tensor, action: Tensor, next_observation: Tensor) -> Tensor:
@@ -262,11 +261,12 @@ class NetworkPhi(PhiModel):
         self.centre.copy_(torch.where(amounts, observation.mean(dim=0), 0.0))
         self.scale.copy_(torch.where(amounts & (deviation > 1e-6), deviation, 1.0))
 
-    def _mix(self, mix: Tensor) -> None:
+    @torch.no_grad()
+    def project(self, mix: Tensor) -> None:
         projected = nn.utils.skip_init(nn.Linear, self.output.in_features, mix.shape[1])  # draws no random numbers
         projected.weight.copy_(mix.T @ self.output.weight)
         projected.bias.copy_(mix.T @ self.output.bias)
-        self.output = projected
+        self.output, self.spec = projected, self.spec.with_features(mix.shape[1])
 
 
 PHI_MODELS: Registry[PhiModel] = Registry(

@@ -9,6 +9,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from usfa.errors import InputError
+from usfa.functional import unexplained_share
 from usfa.phi.data import Transitions
 
 __all__ = ["Directions", "directions", "fitted_tasks", "r_squared", "unexplained"]
@@ -35,8 +36,7 @@ def unexplained(data: Transitions, predicted: Array) -> Array:
     rewards = np.where(data.seen, data.rewards, 0.0).astype(np.float64)
     size = (weight * rewards**2).sum(axis=0)
     error = (weight * (rewards - predicted) ** 2).sum(axis=0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(size > 0, error / size, np.nan)
+    return unexplained_share(error, size)
 
 
 @dataclass(frozen=True)

@@ -41,12 +41,14 @@ from usfa.phi import (
     LeastSquares,
     NetworkFit,
     PhiLearner,
+    PhiSpec,
     RandomActions,
     RandomFeatures,
     RewardsThemselves,
     Transitions,
     check_features,
     collect,
+    default_learner,
     learn_phi,
     load_phi,
     predict,
@@ -328,8 +330,7 @@ def _learned(
 def _learner(config: FeaturesConfig, data: Transitions) -> PhiLearner:
     if config.learner != "auto":
         return PHI_LEARNERS.make(str(config.learner))
-    one_hot = not data.spec.is_image and not data.spec.is_vector
-    return LeastSquares() if one_hot else NetworkFit(steps=20_000 if data.spec.is_image else 3000)
+    return default_learner(PhiSpec(data.spec, data.actions, len(data.names)))
 
 
 class _Progress:
