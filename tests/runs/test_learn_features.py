@@ -123,7 +123,7 @@ def test_scores_in_rewards_tell_what_phi_cannot_express(run):
 def test_each_task_has_its_reward_on_the_command_line(run, capsys):
     words = ["evaluate", str(run.path), "--task", "1,0", "01;11", "--episodes", "1", "--csv", "--rewards"]
     assert main([*words, "task:1,0", "task:0,1", "task:1,1"]) == 0
-    table = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    table = pd.read_csv(io.StringIO(capsys.readouterr().out), dtype={"task": str})
     assert table.task.unique().tolist() == ["10", "01", "11"]
     assert table.unexplained.max() < 1e-6  # NaN where an episode never gave the reward
     assert main([*words, "task:1,0"]) == 2

@@ -14,6 +14,7 @@ from usfa.networks.universal import (
     UniversalNetwork,
     make_network,
 )
+from usfa.networks.weights import read_weights
 
 __all__ = [
     "MNIH_2015",
@@ -33,4 +34,5 @@ __all__ = [
     "make_network",
     "mlp",
     "over_runs",
+    "read_weights",
 ]

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import safetensors
 import safetensors.torch
 import torch
 from numpy.typing import ArrayLike, NDArray
@@ -20,9 +19,10 @@ from torch import Tensor
 
 from usfa.environments import LEARNED, ObservationSpec, remember_phi, runs_code
 from usfa.errors import InputError
-from usfa.files import read_bytes, read_json, sha256, write_atomically, write_json
+from usfa.files import read_json, sha256, write_atomically, write_json
 from usfa.functional import LARGE_SHARE
 from usfa.names import short_names
+from usfa.networks import read_weights
 from usfa.phi.data import Transitions, check_rewards
 from usfa.phi.learners import NoProgress, PhiLearner, Progress, RewardsThemselves, tensors_of
 from usfa.phi.model import PHI_MODELS, PhiModel, PhiSpec
@@ -189,7 +189,9 @@ def load_phi(directory: Path, trust: bool = False, named: Collection[str] = ()) 
     if trust:
         import_modules([file.model])
     model = _made(file, path, None if trust else named)
-    model.load_state_dict(_read_weights(directory / WEIGHTS, file.weights_sha256, model))
+    weights = read_weights(directory / WEIGHTS, file.weights_sha256, CONFIG)
+    _check_weights(directory / WEIGHTS, weights, model)
+    model.load_state_dict(weights)
     return LearnedPhi(model, file.report)
 
 
@@ -218,19 +220,11 @@ def _check_functions(texts: Iterable[str], named: Collection[str] | None) -> Non
             )
 
 
-def _read_weights(path: Path, expected_sha256: str, model: PhiModel) -> dict[str, Tensor]:
-    content = read_bytes(path)
-    if sha256(content) != expected_sha256:
-        raise InputError(f"File {path} is torn or was changed: its checksum does not match {CONFIG}.")
-    try:
-        weights = safetensors.torch.load(content)
-    except (safetensors.SafetensorError, KeyError, ValueError) as error:
-        raise InputError(f"File {path} is not a safetensors file: {error}.") from error
+def _check_weights(path: Path, weights: Mapping[str, Tensor], model: PhiModel) -> None:
     expected = {name: tuple(x.shape) for name, x in model.state_dict().items()}
     found = {name: tuple(x.shape) for name, x in weights.items()}
     if expected != found or not all(bool(x.isfinite().all()) for x in weights.values()):
         raise InputError(f"The weights in {path} do not fit {CONFIG}; expected finite ones of the shapes {expected}.")
-    return weights
 
 
 # --- learning ---
