@@ -25,7 +25,7 @@ def main(frames: int) -> None:
     agent = usfa.load(usfa.train(config, tempfile.mkdtemp(), existing="overwrite", console=None).path)
 
     stream = usfa.TaskStream("deep-sea-treasure-v0", phi=phi)
-    task = stream.meet(NEW, steps=200).task
+    task = stream.observe(NEW, steps=200).task
     print(f"w of the new task from 200 rewarded random steps: {task.w.round(3)} ± {task.std.round(3)}")
     hidden = [[0.9, 0.1], [0.7, 0.3], [0.5, 0.5]]
     true_w = np.linalg.lstsq(np.array(hidden), phi.tasks, rcond=None)[0].T @ [0.8, 0.2]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["CANDIDATE_SETS", "PRESET_NAMES", "RULES", "SHIPPED_AGENTS", "SINGLE"]
+from collections.abc import Sequence
+
+__all__ = ["CANDIDATE_SETS", "PRESET_NAMES", "RULES", "SHIPPED_AGENTS", "SINGLE", "short_names"]
 
 SHIPPED_AGENTS: dict[str, str] = {
     "trip": "USFA for the Trip MDP, preset trip-usfa, seed 0",
@@ -51,3 +53,9 @@ PRESET_NAMES: dict[str, str] = {
     **_variants_in_the_room("room-paper", "with the paper's network and environments"),
 }
 """Presets; their configurations are in usfa.runs.presets."""
+
+
+def short_names(rewards: Sequence[str]) -> tuple[str, ...]:
+    """Names of rewards for figures and pages, without their modules and prefixes where that leaves them different."""
+    short = [reward.removeprefix("task:").rpartition(":")[2] for reward in rewards]
+    return tuple(own if short.count(own) == 1 else reward for own, reward in zip(short, rewards, strict=True))

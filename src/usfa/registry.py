@@ -36,6 +36,7 @@ from usfa.errors import InputError, told, unknown_name
 __all__ = [
     "ClassOrName",
     "Registry",
+    "as_tuples",
     "import_module",
     "import_modules",
     "imported",
@@ -152,12 +153,12 @@ def _arguments(given: str, text: str, kind: str) -> dict[str, Any]:
         arguments = json.loads(given)
     except (ValueError, RecursionError) as error:
         raise InputError(f"The {kind} is {text!r}, whose arguments are not JSON: {error}.") from error
-    return {key: _tuples(value) for key, value in arguments.items()}
+    return {key: as_tuples(value) for key, value in arguments.items()}
 
 
-def _tuples(value: Any) -> Any:
+def as_tuples(value: Any) -> Any:
     """Convert lists to tuples, which dataclasses can compare and hash; JSON has no tuples."""
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+    return tuple(map(as_tuples, value)) if isinstance(value, list) else value
 
 
 def text_of(part: object, setting: str) -> str:

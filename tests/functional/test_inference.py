@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from random_mdps import generators
 from usfa.errors import InputError
-from usfa.functional import infer_task
+from usfa.functional import infer_task, unexplained_share
 from usfa.tasks import parse_task
 
 
@@ -95,3 +95,8 @@ def test_answer_is_a_task():
 def test_bad_observations_are_refused(phi, reward, ridge, sentence):
     with pytest.raises(InputError, match=f"^{sentence}"):
         infer_task(phi, reward, ridge)
+
+
+def test_the_unexplained_share_of_no_reward_is_not_known():
+    shares = unexplained_share([1.0, 0.0, 1.0, 3e-33], [2.0, 0.0, 0.0, 3e-33])  # cos(90°)² is about 4e-33
+    np.testing.assert_array_equal(shares, [0.5, np.nan, np.nan, np.nan])

@@ -1,5 +1,6 @@
 """Learned φ: what each learner finds, how many features, saving, and sentences for bad input."""
 
+import json
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 import usfa
 from usfa.environments import ObservationSpec, known_phi, make, rewarded, source
 from usfa.errors import InputError
+from usfa.figures.features import responses_figure
 from usfa.phi import (
     Contrastive,
     Laplacian,
@@ -17,15 +19,22 @@ from usfa.phi import (
     NetworkFit,
     PhiLearner,
     PhiModel,
+    PhiReport,
     PhiSpec,
     RandomActions,
     RandomFeatures,
+    RewardsPhi,
     RewardsThemselves,
     collect,
+    default_learner,
     learn_phi,
     load_phi,
     read_transitions,
 )
+from usfa.phi.learners import descend, tensors_of
+from usfa.runs import FeaturesConfig
+from usfa.runs.features import _data as collected
+from usfa.runs.features import responses_table
 
 THREE = ("task:10", "task:01", "task:0.5,0.5")  # of rank 2
 SMALL = NetworkFit(hidden=(64,), steps=400, batch=128)
@@ -146,7 +155,83 @@ def test_transitions_without_rare_rewards_are_thinned_out_and_count_for_more():
     assert (data.weight[rare] == 1).all()
 
 
+@pytest.mark.parametrize("learner", [RewardsThemselves(), LeastSquares()])
+def test_rewards_that_held_out_episodes_never_gave_are_kept(trip_data, learner):
+    _, held = trip_data.split()
+    rare = (trip_data.action == 0) & ~np.isin(trip_data.episode, held.episode)
+    data = with_rewards(trip_data, np.column_stack([trip_data.rewards[:, 1], rare]))
+    with pytest.warns(UserWarning, match=r"^It is not known how well φ expresses 'r2', which held-out episodes never"):
+        phi = learn_phi(data, learner)
+    np.testing.assert_array_equal(phi.tasks, np.eye(2))
+    assert phi.report.unexplained[1] is None
+
+
+def test_exact_features_have_the_rank_of_the_rewards(trip_data):
+    small = 0.05 * np.random.default_rng(0).standard_normal(len(trip_data))  # expressed up to 0.0025 without it
+    first = trip_data.rewards[:, 0]
+    data = with_rewards(trip_data, np.column_stack([first, first + small * first.std()]))
+    assert learn_phi(data, RewardsThemselves()).features == 2
+
+
+def test_names_of_features_are_short_where_they_differ(trip_data):
+    named = replace(trip_data, names=("a:speed", "b:speed", "b:height"))
+    phi = learn_phi(named, LeastSquares(), features=3)
+    assert phi.feature_names == ("a:speed", "b:speed", "height")
+    responses_figure(responses_table(phi, named))
+
+
+def test_every_reward_is_learned_from_and_held_out(trip_data):
+    """Five tasks one after the other, each seen in two episodes, as in a stream."""
+    own = np.repeat(np.arange(5), 2)
+    data = with_rewards(trip_data.rows(np.arange(10)), np.arange(50.0).reshape(10, 5))
+    data = replace(data, episode=np.arange(10), seen=own[:, None] == np.arange(5))
+    for seed in range(10):
+        for part in data.split(seed=seed):
+            assert part.seen.any(axis=0).all()
+
+
 # --- without rewards ---
+
+
+def test_all_transitions_are_kept_for_learners_without_rewards():
+    config = FeaturesConfig("trip", learner="laplacian", steps=4000)
+    data = collected(config, None)
+    assert len(data) > 3900
+    assert (data.weight == 1).all()
+
+
+def test_learners_without_rewards_count_weights():
+    data = chain()
+    place = data.next_observation.argmax(axis=1)
+    data = replace(data, weight=np.where(place < 3, 5, 1).astype(np.float32))
+    model = RandomFeatures().fit(data, 3, 0, _Quiet())
+    with torch.no_grad():
+        phi = model(*tensors_of(data))
+    weight = torch.from_numpy(data.weight)[:, None]
+    torch.testing.assert_close(phi.T @ (weight * phi) / weight.sum(), torch.eye(3), atol=0.01, rtol=0)
+    drawn = []
+    learner = Laplacian(hidden=(), steps=3, batch=50)
+
+    def loss_of(rows):
+        drawn.extend(rows.tolist())
+        return model.output.weight.sum()
+
+    descend(model, loss_of, (place < 3).astype(np.float32), learner, 0, _Quiet())
+    assert len(drawn) == 150
+    assert (place[drawn] < 3).all()
+    with pytest.raises(InputError, match=r"^The data has weights, so transitions of its episodes were left out"):
+        Contrastive().fit(data, 3, 0, _Quiet())
+
+
+def angle(observation, action, next_observation):
+    return float(next_observation[2])
+
+
+@pytest.mark.parametrize("settings", [{"learner": "laplacian"}, {"rewards": angle}])
+def test_data_that_does_not_fit_into_memory_is_refused_first(settings):
+    sentence = r"^steps is 1,000,000,000, whose observations would take 29.8 GiB; expected at most 3 GiB: set fewer"
+    with pytest.raises(InputError, match=sentence):
+        usfa.learn_features("CartPole-v1", steps=10**9, console=None, **settings)
 
 
 def chain(size=9, steps=4000):
@@ -217,6 +302,53 @@ def test_an_own_learner_is_saved_and_loaded(trip_data, tmp_path):
     assert usfa.make("trip", phi=found).reward_space.shape == (2,)
 
 
+class ActionTable(PhiModel):
+    """A model of one's own: a number for each action and reward."""
+
+    def __init__(self, spec):
+        super().__init__(spec)
+        self.table = torch.nn.Parameter(torch.zeros(spec.actions, spec.features))
+
+    def forward(self, observation, action, next_observation, rewards):
+        return self.table[action]
+
+    def project(self, mix):
+        self.table = torch.nn.Parameter(self.table @ mix)
+        self.spec = self.spec.with_features(mix.shape[1])
+
+
+@dataclass(frozen=True)
+class MeanByAction(PhiLearner):
+    def fit(self, data, features, seed, progress):
+        model = ActionTable(PhiSpec(data.spec, data.actions, features))
+        chosen = np.eye(data.actions)[data.action]
+        model.table.data = torch.from_numpy(np.linalg.lstsq(chosen, data.rewards, rcond=None)[0]).float()
+        return model
+
+
+def test_an_own_learner_from_rewards_needs_project(trip_data, monkeypatch):
+    first = (trip_data.action == 0).astype(np.float32)
+    data = with_rewards(trip_data, np.column_stack([first, 2 * first]))
+    phi = learn_phi(data, MeanByAction())
+    assert phi.features == phi.model.table.shape[1] == 1
+    assert max(phi.report.unexplained) < 1e-9
+    monkeypatch.delattr(ActionTable, "project")
+    with pytest.raises(InputError, match=r"^ActionTable cannot change its features; expected a method project\.$"):
+        learn_phi(data, MeanByAction())
+
+
+@pytest.mark.parametrize(
+    ("spec", "learner"),
+    [
+        (ObservationSpec((9,), 9), LeastSquares()),
+        (ObservationSpec((5000,), 5000), NetworkFit()),
+        (ObservationSpec((42, 42, 3)), NetworkFit(steps=20_000)),
+    ],
+)
+def test_the_default_learner_depends_on_observations(spec, learner):
+    assert default_learner(PhiSpec(spec, 4, 2)) == learner
+
+
 @pytest.mark.parametrize("learner", [RewardsThemselves(), LeastSquares(), SMALL])
 def test_a_saved_phi_is_the_same_to_the_bit(trip_data, learner, tmp_path):
     phi = learn_phi(trip_data, learner)
@@ -243,6 +375,44 @@ def test_functions_in_files_need_trust(trip_data, tmp_path):
     with pytest.raises(InputError, match=r"^The file names the function 'math:sqrt', which would be run; set trust"):
         load_phi(tmp_path)
     assert load_phi(tmp_path, trust=True).features == 1
+
+
+@pytest.mark.parametrize(
+    ("model", "settings"),
+    [
+        ("rewards", {"rewards": {"evil_phi:f": 0}}),
+        ("rewards", {"rewards": ["evil_phi:f"]}),
+        ("rewards", {"rewards": ["evil_phi"]}),
+        ("rewards", {"rewards": [["evil_phi:f"]]}),
+        ("linear", {"rich": "task:f", "inputs": 1}),
+        ("linear", {"rich": "info:f", "inputs": 1}),
+        ("linear", {"rich": ["evil_phi:f"], "inputs": 1}),
+        ('linear{"rich": "evil_phi:f"}', {"inputs": 1}),
+    ],
+)
+def test_a_forged_file_runs_nothing(trip_data, model, settings, tmp_path, monkeypatch):
+    ran = tmp_path / "ran"
+    for name in ("evil_phi", "task", "info"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(ran)!r}, 'w').close()\ndef f(*_): return 0.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    weights = RewardsPhi(PhiSpec(trip_data.spec, trip_data.actions, 1), ("reward",))
+    usfa.LearnedPhi(weights, PhiReport()).save(tmp_path)
+    path = tmp_path / "phi.json"
+    fields = json.loads(path.read_text()) | {"model": model, "settings": settings}
+    del fields["checksum"]
+    path.write_text(json.dumps(fields))
+    with pytest.raises(InputError, match=r"would be run; set trust|expected a list of texts|arguments in settings"):
+        make("trip", phi=load_phi(tmp_path))
+    assert not ran.exists()
+
+
+def test_loading_draws_no_random_numbers(trip_data, tmp_path):
+    phi = learn_phi(trip_data, SMALL)
+    state = torch.get_rng_state()
+    phi.model.project(torch.eye(2))
+    phi.save(tmp_path)
+    load_phi(tmp_path)
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_learning_is_resumed_to_the_bit(trip_data):
@@ -298,6 +468,13 @@ def test_phi_of_another_environment_is_refused(trip_data):
     sentence = r"^φ was learned in 'trip', with observations \(2,\) and 8 actions; this environment has \(1,\) and 2\.$"
     with pytest.raises(InputError, match=sentence):
         make("one-state", phi=phi)
+
+
+def test_phi_of_tasks_with_another_number_of_features_is_refused(trip_data):
+    phi = usfa.LearnedPhi(RewardsPhi(PhiSpec(trip_data.spec, trip_data.actions, 1), ("task:1,0,0",)), PhiReport())
+    for name in ("trip", "room"):
+        with pytest.raises(InputError, match=r"^Task \[1. 0. 0.\] has 3 entries; expected \d, one per feature\.$"):
+            source(name, phi=phi).batch([0, 1], 1.0)
 
 
 def test_a_file_of_transitions_is_read_again(trip_data, tmp_path):

@@ -9,14 +9,15 @@ import pytest
 
 import usfa
 from usfa.agents import AGENTS, save_agent
-from usfa.environments import RoomBatch, RoomRules, make, trip_mdp
+from usfa.environments import RoomBatch, RoomRules, make, source, trip_mdp
 from usfa.environments.room.oracle import Oracle, random_policy
+from usfa.environments.room.yardstick import is_standard_room
 from usfa.errors import InputError
 from usfa.evaluation import bound_table
 from usfa.networks import NetworkConfig
 from usfa.playground.catalogue import make_view
 from usfa.playground.heatmap_worker import HeatmapWorker
-from usfa.playground.heatmaps import HeatmapRequest, heatmap, quantities
+from usfa.playground.heatmaps import HeatmapRequest, _yardsticks, heatmap, quantities
 
 
 def request_for(
@@ -69,6 +70,15 @@ def test_normalised_scores_of_an_mdp_are_shares_of_the_optimum():
     assert np.isnan(normalised[2, 2])  # w = 0
     known = optimum > 1e-9
     np.testing.assert_allclose(normalised[known], score[known] / optimum[known])
+
+
+def test_other_features_in_the_room_have_no_oracle():
+    yardstick = _yardsticks(request_for(quantity="normalised"), source("room"), "learned:0")(
+        np.array([[3.0, 4.0]]), [0]
+    )
+    assert yardstick.normalised(np.array([10.0])).tolist() == [2.0]
+    assert is_standard_room("room", {}, "reward")
+    assert not is_standard_room("room", {}, "learned:0")
 
 
 def test_normalised_scores_in_the_room_are_0_for_the_random_policy_and_1_for_the_oracle(catalogue, agent_paths):

@@ -1,19 +1,24 @@
 """`usfa learn-features`, `usfa train --phi`, and the share of rewards that φ cannot express."""
 
+import io
+import json
+import re
 import shutil
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import usfa
 from usfa.cli import main
-from usfa.environments import known_phi, source
+from usfa.environments import known_phi, learned, source
 from usfa.errors import InputError
 from usfa.evaluation import exact_mdp
-from usfa.phi import NetworkFit
+from usfa.phi import NetworkFit, RandomActions, RewardsPhi
 from usfa.playground.catalogue import make_view
 from usfa.runs import FeaturesConfig, RunDirectory
+from usfa.runs.features import _AgentActions
 
 REWARDS = ("--rewards", "tasks:trip-train,task:0.5,0.5", "--steps", "400")
 
@@ -67,7 +72,13 @@ def test_agents_are_self_contained(run, tmp_path):
     assert {"phi.json", "phi.safetensors"} <= {path.name for path in exported.iterdir()}
 
 
-def test_the_phi_beside_an_agent_must_be_its_own(run, tmp_path):
+@pytest.fixture
+def as_in_a_new_process(monkeypatch):
+    """No φ is known."""
+    monkeypatch.setattr(learned, "_KNOWN", {})
+
+
+def test_the_phi_beside_an_agent_must_be_its_own(run, tmp_path, as_in_a_new_process):
     copy = tmp_path / "copy"
     shutil.copytree(run.agent, copy)
     usfa.learn_features("trip", "task:1,1", steps=200, console=None).save(copy)
@@ -107,6 +118,99 @@ def test_scores_in_rewards_tell_what_phi_cannot_express(run):
     assert table.score[1] == pytest.approx(1, abs=0.4)
     with pytest.raises(InputError, match=r"^There are 1 rewards for 2 tasks; expected one for each\.$"):
         usfa.evaluate(agent, [[1, 0], [0, 1]], rewards="task:1,0")
+
+
+def test_each_task_has_its_reward_on_the_command_line(run, capsys):
+    words = ["evaluate", str(run.path), "--task", "1,0", "01;11", "--episodes", "1", "--csv", "--rewards"]
+    assert main([*words, "task:1,0", "task:0,1", "task:1,1"]) == 0
+    table = pd.read_csv(io.StringIO(capsys.readouterr().out), dtype={"task": str})
+    assert table.task.unique().tolist() == ["10", "01", "11"]
+    assert table.unexplained.max() < 1e-6  # NaN where an episode never gave the reward
+    assert main([*words, "task:1,0"]) == 2
+    assert "There are 1 rewards for 3 tasks; expected one for each." in capsys.readouterr().err
+
+
+def test_resuming_runs_only_functions_that_the_user_named(features, tmp_path, capsys):
+    path = tmp_path / "copy"
+    shutil.copytree(features, path)
+    changed(path / "phi.json", model="linear", settings={"rich": "received:f", "inputs": 1})
+    assert main(["learn-features", "trip", *REWARDS, "--out", str(path), "--resume"]) == 2
+    assert "names the function 'received:f', which would be run" in capsys.readouterr().err
+
+
+def test_a_run_is_not_resumed_with_other_data(features, tmp_path):
+    data, out = tmp_path / "data.npz", tmp_path / "run"
+    shutil.copy(features / "data.npz", data)
+    phi = usfa.learn_features("trip", data=data, out=out, console=None)
+    assert usfa.learn_features("trip", data=data, out=out, existing="resume", console=None).text == phi.text
+    data.write_bytes(data.read_bytes() + b"\0")
+    with pytest.raises(InputError, match=r"^File .* was changed since the run in .* began; expected the same file"):
+        usfa.learn_features("trip", data=data, out=out, existing="resume", console=None)
+
+
+def test_an_agent_acts_in_every_second_environment():
+    agent = usfa.load("trip")
+    behaviour = _AgentActions(agent, RandomActions(np.random.default_rng(0)), seed=0)
+    batch = source("trip").batch(list(range(8)), 1.0)
+    w = agent.training_tasks[np.arange(8) // 2 % len(agent.training_tasks)]
+    rewards = np.array([(batch.step(behaviour(batch)).phi * w).sum(axis=1) for _ in range(100)]).mean(axis=0)
+    assert rewards[::2].min() > rewards[1::2].max()
+
+
+def test_data_is_collected_with_an_agent():
+    phi = usfa.learn_features("trip", "tasks:trip-train", agent="trip", steps=400, console=None)
+    np.testing.assert_allclose(phi.tasks, np.eye(2), atol=1e-6)
+
+
+def height(observation, action, next_observation):
+    return float(action == 0)
+
+
+def effort(observation, action, next_observation):
+    return float(action)
+
+
+@pytest.fixture(scope="module")
+def run_with_functions(tiny_config, tmp_path_factory):
+    """A run whose φ is computed by functions of the user."""
+    phi = usfa.learn_features("trip", [height, effort], learner="rewards", steps=200, console=None)
+    learner = replace(tiny_config.learner, budget=8)
+    config = replace(tiny_config, phi=phi, seeds=(0,), learner=learner)
+    return usfa.train(config, tmp_path_factory.mktemp("functions") / "run", console=None)
+
+
+def test_a_run_with_functions_as_rewards_is_read_and_resumed(run_with_functions):
+    config = run_with_functions.config(usfa.TrainConfig)
+    assert known_phi(config.phi).rewards == (f"{__name__}:height", f"{__name__}:effort")
+    usfa.train(config, run_with_functions.path, existing="resume", console=None)
+    assert usfa.load(run_with_functions.path).file.phi == config.phi
+
+
+def changed(path, **fields):
+    """Change fields of a JSON file, without its checksum."""
+    found = json.loads(path.read_text()) | fields
+    found.pop("checksum", None)
+    path.write_text(json.dumps(found))
+
+
+def test_another_process_needs_trust_for_functions_of_phi(
+    run_with_functions, tmp_path, monkeypatch, capsys, as_in_a_new_process
+):
+    """Also `usfa evaluate` in a directory that holds the module that a received agent names."""
+    copy = tmp_path / "copy"
+    shutil.copytree(run_with_functions.agent, copy)
+    (tmp_path / "received.py").write_text("open('ran', 'w').close()\ndef height(*_): return 1.0\neffort = height\n")
+    monkeypatch.chdir(tmp_path)
+    genuine = usfa.load_features(copy, trust=True)
+    names = ("received:height", "received:effort")
+    forged = usfa.LearnedPhi(RewardsPhi(genuine.model.spec, names), genuine.report).text
+    monkeypatch.setattr(learned, "_KNOWN", {})
+    changed(copy / "config.json", phi=forged)
+    for rewards in (list(names), dict.fromkeys(names, 0)):
+        changed(copy / "phi.json", settings={"rewards": rewards})
+        assert main(["evaluate", str(copy), "--task", "1,0"]) == 2
+        assert re.search(r"would be run; set trust|expected a list of texts", capsys.readouterr().err)
+        assert not (tmp_path / "ran").exists()
 
 
 def test_a_killed_run_continues_to_the_same_phi(tmp_path, monkeypatch):

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import safetensors
 import safetensors.torch
 import torch
 
@@ -17,10 +16,10 @@ from usfa.agents.tables import SfGpiTables
 from usfa.agents.usfa import UsfaAgent
 from usfa.agents.uvfa import UvfaAgent
 from usfa.decisions import Accuracy
-from usfa.environments import LEARNED, known_phi
+from usfa.environments import LEARNED, is_known_phi, known_phi
 from usfa.errors import InputError
-from usfa.files import read_bytes, read_json, sha256, write_atomically, write_json
-from usfa.networks import NetworkConfig, Parameters
+from usfa.files import read_json, sha256, write_atomically, write_json
+from usfa.networks import NetworkConfig, Parameters, read_weights
 from usfa.phi import PHI_FILES, LearnedPhi, load_phi
 from usfa.records import from_json, to_json
 from usfa.registry import Registry, import_modules
@@ -120,8 +119,11 @@ def keep_phi(directory: Path, phi: str) -> None:
 
 
 def load_kept_phi(directory: Path, phi: object, trust: bool = False) -> None:
-    """Load the φ that :func:`keep_phi` wrote, so that its text is known; raise InputError if it is another one."""
-    if isinstance(phi, str) and phi.startswith(LEARNED):
+    """Load the φ that :func:`keep_phi` wrote, so that its text is known; raise InputError if it is another one.
+
+    A φ that is known already needs no file and no trust, because its text is a checksum of its content.
+    """
+    if isinstance(phi, str) and phi.startswith(LEARNED) and not is_known_phi(phi):
         found = load_phi(directory, trust)
         if found.text != phi:
             raise InputError(f"The φ in {directory} is {found.text!r}; expected {phi!r}, as in config.json.")
@@ -180,7 +182,7 @@ def read_agent(directory: Path, trust: bool = False) -> tuple[AgentFile, Paramet
     """
     file, weights_sha256, found = _read_agent_file(directory / CONFIG, trust)
     load_kept_phi(directory, file.phi, trust)
-    weights = _read_weights(directory / WEIGHTS, weights_sha256)
+    weights = read_weights(directory / WEIGHTS, weights_sha256, CONFIG)
     if found == 1:
         weights = {_current_name(name): tensor for name, tensor in weights.items()}
     check_weights(f"The weights in {directory}", file.agent(), len(file.seeds), weights)
@@ -204,16 +206,6 @@ def check_weights(source: str, agent: Agent, runs: int, weights: Parameters) -> 
             )
         if not bool(weights[name].isfinite().all()):
             raise InputError(f"{source} are not finite: {name} has NaN or infinite entries.")
-
-
-def _read_weights(path: Path, expected_sha256: str) -> Parameters:
-    content = read_bytes(path)
-    if sha256(content) != expected_sha256:
-        raise InputError(f"File {path} is torn or was changed: its checksum does not match config.json.")
-    try:
-        return safetensors.torch.load(content)
-    except (safetensors.SafetensorError, KeyError, ValueError) as error:  # KeyError: a type that torch does not have
-        raise InputError(f"File {path} is not a safetensors file: {error}.") from error
 
 
 def _read_agent_file(path: Path, trust: bool) -> tuple[AgentFile, str, int]:

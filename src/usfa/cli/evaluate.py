@@ -12,12 +12,13 @@ from usfa.cli.options import Evaluate
 from usfa.cli.tables import print_table
 from usfa.cli.terminal import print_lines, progress_console
 from usfa.decisions import PAPER_RULE, SINGLE
+from usfa.environments import reward_texts
 from usfa.environments.room.yardstick import as_a_whole, is_standard_room, measured, read_yardstick
 from usfa.errors import InputError
 from usfa.evaluation import evaluate
 from usfa.registry import import_modules
 from usfa.runs import load
-from usfa.tasks import format_task, parse_task
+from usfa.tasks import format_task, parse_task, parse_tasks
 
 __all__ = ["run"]
 
@@ -27,8 +28,9 @@ def run(command: Evaluate) -> None:
         raise InputError("--task is empty; expected at least one task, such as 1,0.")
     import_modules((*command.rule, *command.rewards))
     agent = load(command.run, command.seed, command.trust)
-    tables = [_scores(command, agent, task) for task in command.task]
-    if is_standard_room(agent.file.environment, agent.file.environment_arguments):
+    rewards = _rewards_by_task(command)
+    tables = [_scores(command, agent, task, own) for task, own in zip(command.task, rewards, strict=True)]
+    if is_standard_room(agent.file.environment, agent.file.environment_arguments, agent.file.phi):
         yardstick = read_yardstick()
         tables = [measured(table, yardstick) for table in tables]
         if not command.csv:
@@ -60,7 +62,19 @@ def _rounded(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(**cells).rename(columns={"normalised": "norm."})
 
 
-def _scores(command: Evaluate, agent: TrainedAgent, task: str) -> pd.DataFrame:
+def _rewards_by_task(command: Evaluate) -> list[list[str] | None]:
+    """The rewards of each word of --task, which may name several tasks; None without rewards."""
+    if not command.rewards:
+        return [None] * len(command.task)
+    texts = [text for word in command.rewards for text in reward_texts(word)]
+    sizes = [len(parse_tasks(task)) for task in command.task]
+    if len(texts) != sum(sizes):
+        raise InputError(f"There are {len(texts)} rewards for {sum(sizes)} tasks; expected one for each.")
+    ends = np.cumsum(sizes).tolist()
+    return [texts[end - size : end] for size, end in zip(sizes, ends, strict=True)]
+
+
+def _scores(command: Evaluate, agent: TrainedAgent, task: str, rewards: list[str] | None) -> pd.DataFrame:
     parts = [
         evaluate(
             agent,
@@ -72,7 +86,7 @@ def _scores(command: Evaluate, agent: TrainedAgent, task: str) -> pd.DataFrame:
             seed=command.rng,
             trust=command.trust,
             console=progress_console(),
-            rewards=command.rewards or None,
+            rewards=rewards,
         )
         for candidates in command.candidates or (agent.default_candidates,)
     ]

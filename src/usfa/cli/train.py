@@ -17,13 +17,14 @@ from usfa.cli.parsing import parse, parse_some
 from usfa.cli.tables import print_table
 from usfa.cli.terminal import print_lines, print_next, progress_console
 from usfa.cluster import ClusterConfig, read_account
-from usfa.environments import ENVIRONMENTS, LEARNED, check_trusted, similar_environments
+from usfa.environments import ENVIRONMENTS, LEARNED, check_trusted, known_phi, similar_environments
 from usfa.environments.room.yardstick import is_standard_room, read_yardstick
 from usfa.errors import InputError, unknown_name
 from usfa.evaluation import summarise
 from usfa.figures import save
 from usfa.figures.learning import learning_curves
 from usfa.paper.room_report import ROOM_TITLE, final_table, has_rows_for, summary_of
+from usfa.phi import LearnedPhi
 from usfa.records import to_json
 from usfa.registry import import_modules, is_own
 from usfa.runs import (
@@ -211,7 +212,7 @@ def _tell_fitted(before: TrainConfig, now: TrainConfig, words: list[str]) -> Non
 
 def _print_training(run: RunDirectory) -> None:
     config, scores = run.config(TrainConfig), run.read_scores()
-    if is_standard_room(config.environment, config.environment_arguments) and has_rows_for(scores):
+    if is_standard_room(config.environment, config.environment_arguments, config.phi) and has_rows_for(scores):
         print_table(final_table(summary_of(scores, read_yardstick())), ROOM_TITLE)
     else:
         _print_means(scores)
@@ -230,9 +231,16 @@ def _print_training(run: RunDirectory) -> None:
         print_lines(f"Of the actors: {read_account(run.trajectories)}.")
     task = format_task(parse_task(scores.task.iloc[-1]).round(2))
     own = [text for text in part_texts(to_json(config)) if isinstance(text, str) and is_own(text)]
-    functions = ":" in config.environment or (":" in config.phi and not config.phi.startswith(LEARNED))
-    trust = " --trust" if own or functions else ""
+    trust = " --trust" if own or ":" in config.environment or _runs_code(config.phi) else ""
     print_next(f"evaluate {run.path} --task {task}{trust}")
+
+
+def _runs_code(phi: str) -> bool:
+    """Whether loading φ from a file would run functions or classes of users."""
+    if phi.startswith(LEARNED):
+        learned = known_phi(phi)
+        return isinstance(learned, LearnedPhi) and bool(learned.functions)
+    return ":" in phi
 
 
 def _print_means(scores: pd.DataFrame) -> None:

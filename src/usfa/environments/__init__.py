@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from usfa.environments.batch import Batch, Environment, EnvironmentBatch, Step
 from usfa.environments.features import feature_names
-from usfa.environments.learned import LEARNED, FrozenPhi, LearnedReward, known_phi, remember_phi
+from usfa.environments.learned import LEARNED, FrozenPhi, LearnedReward, is_known_phi, known_phi, remember_phi
 from usfa.environments.registry import (
     ENVIRONMENTS,
     EnvironmentSource,
@@ -21,7 +21,7 @@ from usfa.environments.registry import (
     similar_environments,
     source,
 )
-from usfa.environments.rewards import RewardVector, check_rewards_trusted, reward_texts
+from usfa.environments.rewards import RewardVector, reward_texts, runs_code
 from usfa.environments.spaces import ObservationSpec, action_count, feature_count, step_limit
 from usfa.environments.vector_reward import Phi, PhiSource, VectorReward
 
@@ -55,10 +55,10 @@ __all__ = [
     "VectorReward",
     "action_count",
     "check_environment",
-    "check_rewards_trusted",
     "check_trusted",
     "feature_count",
     "feature_names",
+    "is_known_phi",
     "known_phi",
     "make",
     "one_state_mdp",
@@ -66,6 +66,7 @@ __all__ = [
     "remember_phi",
     "reward_texts",
     "rewarded",
+    "runs_code",
     "similar_environments",
     "source",
     "step_limit",

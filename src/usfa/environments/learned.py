@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usfa.environments.batch import Batch, Step, WrappedBatch
-from usfa.environments.rewards import RewardsOfTasks, RewardVector, rewards_of
+from usfa.environments.rewards import RewardVector, rewards_of
 from usfa.environments.spaces import ObservationSpec, action_count
 from usfa.errors import InputError
 
@@ -23,8 +23,8 @@ __all__ = [
     "FrozenPhi",
     "LearnedBatch",
     "LearnedReward",
+    "is_known_phi",
     "known_phi",
-    "learned_batch",
     "remember_phi",
     "with_rewards",
 ]
@@ -70,6 +70,11 @@ def remember_phi(phi: FrozenPhi) -> str:
     """Make a φ known in this process by its text, and return the text."""
     _KNOWN[phi.text] = phi
     return phi.text
+
+
+def is_known_phi(text: str) -> bool:
+    """Whether the φ of a text was learned or loaded in this process."""
+    return text in _KNOWN
 
 
 def known_phi(text: str) -> FrozenPhi:
@@ -138,9 +143,3 @@ class LearnedBatch(WrappedBatch):
     def load_state(self, state: dict[str, Any]) -> None:
         self._inside.load_state(state["inside"])
         self._episode_phi[:] = state["learned_phi"]
-
-
-def learned_batch(together: Batch, phi: FrozenPhi) -> LearnedBatch:
-    """Replace the φ of environments that are stepped together; the rewards that φ needs must be those of tasks."""
-    tasks = [reward.w for reward in rewards_of(phi.rewards) if reward.w is not None]
-    return LearnedBatch(RewardsOfTasks(together, np.stack(tasks)) if tasks else together, phi)

@@ -18,7 +18,7 @@ import gymnasium as gym
 import numpy as np
 
 from usfa.environments.batch import Batch, Environment, EnvironmentBatch, close_environment
-from usfa.environments.learned import LEARNED, FrozenPhi, LearnedBatch, learned_batch, with_rewards
+from usfa.environments.learned import LEARNED, FrozenPhi, LearnedBatch, with_rewards
 from usfa.environments.rewards import RewardsOfTasks, RewardVector, rewards_of
 from usfa.environments.vector_reward import PhiSource, learned_phi, with_phi
 from usfa.errors import InputError, similar_name, told, unknown_name
@@ -150,9 +150,9 @@ def _with_learned(inside: EnvironmentSource, phi: FrozenPhi) -> EnvironmentSourc
     """Environments whose φ is learned; φ is computed for a whole batch at once."""
 
     def create_batch(seeds: Sequence[int], gamma: float) -> Batch:
-        together = inside.create_batch
-        if together is not None and all(reward.w is not None for reward in rewards_of(phi.rewards)):
-            return learned_batch(together(seeds, gamma), phi)
+        together = (rewarded(inside, phi.rewards) if phi.rewards else inside).create_batch
+        if together is not None:
+            return LearnedBatch(together(seeds, gamma), phi)
         envs = [with_rewards(inside.create(), phi.rewards) for _ in seeds]
         return LearnedBatch(EnvironmentBatch(envs, gamma, seeds), phi)
 

@@ -19,7 +19,7 @@ from usfa.errors import InputError, told
 from usfa.registry import imported, path_of
 from usfa.tasks import format_task, parse_task, parse_tasks
 
-__all__ = ["Reward", "RewardVector", "RewardsOfTasks", "check_rewards_trusted", "reward_texts", "rewards_of"]
+__all__ = ["Reward", "RewardVector", "RewardsOfTasks", "reward_texts", "rewards_of", "runs_code"]
 
 RewardFunction = Callable[[Any, Any, Any], float]
 _BETWEEN = re.compile(r",(?=[A-Za-z_])")  # not the commas of a task
@@ -97,7 +97,7 @@ def rewards_of(texts: Sequence[str]) -> tuple[Reward, ...]:
 
 
 def _function(text: str) -> RewardFunction | None:
-    if text == "reward" or text.partition(":")[0] in ("info", "task"):
+    if not runs_code(text):
         return None
     found = imported(text, "reward")
     if not callable(found):
@@ -106,13 +106,9 @@ def _function(text: str) -> RewardFunction | None:
     return function
 
 
-def check_rewards_trusted(texts: Sequence[str], trust: bool) -> None:
-    """Raise InputError if a file, which may be from anywhere, names functions that would be imported and run."""
-    for text in texts:
-        if ":" in text and text.partition(":")[0] not in ("info", "task") and not trust:
-            raise InputError(
-                f"The file names the function {text!r}, which would be run; set trust (--trust) if you know it."
-            )
+def runs_code(text: str) -> bool:
+    """Whether a reward is a function of a user, whose module :func:`rewards_of` imports."""
+    return text != "reward" and text.partition(":")[0] not in ("info", "task")
 
 
 class RewardVector(gym.Wrapper[Any, Any, Any, Any]):

@@ -22,7 +22,7 @@ from usfa.environments import (
 )
 from usfa.environments.batch import Batch, Step, WrappedBatch
 from usfa.evaluation.episodes import environments_of
-from usfa.functional import LARGE_SHARE
+from usfa.functional import LARGE_SHARE, unexplained_share
 from usfa.phi import LearnedPhi
 from usfa.tasks import format_task
 
@@ -40,7 +40,7 @@ def known_shares(agent: TrainedAgent, w: Array) -> Array:
     phi = known_phi(agent.file.phi) if agent.file.phi.startswith(LEARNED) else None
     if isinstance(phi, LearnedPhi):
         for own, share in zip(phi.tasks, phi.report.unexplained, strict=True):
-            shares[(abs(w - own) <= 1e-6).all(axis=1)] = share
+            shares[(abs(w - own) <= 1e-6).all(axis=1)] = np.nan if share is None else share
     return shares
 
 
@@ -132,6 +132,6 @@ class RewardedEpisodes(WrappedBatch):
         return step._replace(phi=phi, episode_phi=step.episode_phi[:, : self.features])
 
     def shares(self, tasks: int) -> Array:
-        """Σ(r - φ·w)² / Σr² of each task, [K]."""
+        """Σ(r - φ·w)² / Σr² of each task, [K]; NaN where the reward was always 0."""
         errors, squares = (x.reshape(-1, tasks).sum(axis=0) for x in (self.errors, self.squares))
-        return np.where(squares > 0, errors / np.where(squares > 0, squares, 1.0), np.where(errors > 0, 1.0, 0.0))
+        return unexplained_share(errors, squares)

@@ -136,7 +136,7 @@ def evaluate(
                 for task, mean, std, optimal in zip(w, scores.mean, scores.std, scores.optimal, strict=True)
             ]
             shares.append(known_shares(agent, w) if scores.unexplained is None else scores.unexplained)
-    warn_of_shares(w, np.max(shares, axis=0))
+    warn_of_shares(w, np.fmax.reduce(shares))
     table = pd.DataFrame(rows, columns=["candidates", "rule", "task", "score", "std", "optimal", "gap"])
     told = rewards is not None or agent.file.phi.startswith(LEARNED)
     return table.assign(unexplained=np.concatenate(shares)) if told else table
@@ -212,7 +212,7 @@ class Scorer:
                 scalar = np.einsum("bd,bd->b", played.undiscounted, batch.w) if truth is None else truth.returns
                 returns.append(scalar.reshape(protocol.episodes, len(w)))
                 shares += [] if truth is None else [truth.shares(len(w))]
-        unexplained = np.max(shares, axis=0) if shares else None
+        unexplained = np.fmax.reduce(shares) if shares else None
         return Scores(_best_in_hindsight(returns), np.full(len(w), np.nan), unexplained)
 
     def _tables(self, agent: TrainedAgent, rule: Rule, exact: bool | None) -> TabularMDP | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from usfa.figures.style import INK, PAGE, styled
+from usfa.figures.style import COLOURS, INK, PAGE, styled
+from usfa.names import short_names
 
 __all__ = ["quality_figure", "responses_figure"]
-
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555")
 
 
 def quality_figure(quality: pd.DataFrame) -> Figure:
@@ -28,16 +27,16 @@ def quality_figure(quality: pd.DataFrame) -> Figure:
         figure = Figure(figsize=(PAGE, 2.2), layout="constrained")
         left, right = figure.subplots(1, 2)
         chosen = quality[quality.chosen]
-        names = [_short(name) for name in chosen.reward]
-        left.bar(range(len(chosen)), chosen.r2.clip(lower=0).fillna(0), color=_COLOURS[0], width=0.6)
+        names = _labels(chosen.reward)
+        left.bar(range(len(chosen)), chosen.r2.clip(lower=0).fillna(0), color=COLOURS[0], width=0.6)
         for place, value in enumerate(chosen.r2):
             text = "–" if np.isnan(value) else f"{value:.3f}"
             left.text(place, max(0.0, np.nan_to_num(value)) + 0.01, text, ha="center", va="bottom", fontsize=7)
         left.set_xticks(range(len(chosen)), names)
         left.set(ylim=(0, 1.12), ylabel="R² on held-out episodes", title="Each reward")
-        for index, (reward, rows) in enumerate(quality.groupby("reward", sort=False)):
-            colour = _COLOURS[index % len(_COLOURS)]
-            right.plot(rows.features, rows.r2.clip(lower=-0.05), "o-", color=colour, ms=3, lw=1.2, label=_short(reward))
+        for index, (name, (_, rows)) in enumerate(zip(names, quality.groupby("reward", sort=False), strict=True)):
+            colour = COLOURS[index % len(COLOURS)]
+            right.plot(rows.features, rows.r2.clip(lower=-0.05), "o-", color=colour, ms=3, lw=1.2, label=name)
         if len(chosen):
             right.axvline(chosen.features.iloc[0], color=INK, ls=":", lw=1)
         right.set_xticks(sorted(quality.features.unique()))
@@ -78,7 +77,7 @@ def _maps(figure: Any, responses: pd.DataFrame) -> Any:
         largest = 1.0 if kind == "reward" else float(np.nanmax(np.abs(table.to_numpy()), initial=1e-9))
         image = axes.imshow(table.to_numpy(), cmap="RdBu_r", vmin=-largest, vmax=largest, aspect="auto")
         axes.grid(visible=False)
-        axes.set_xticks(range(table.shape[1]), [_short(name) for name in table.columns])
+        axes.set_xticks(range(table.shape[1]), _labels(table.columns))
         axes.set_yticks(range(table.shape[0]), list(table.index))
         axes.set(title=titles[kind][0], xlabel=titles[kind][1])
         figure.colorbar(image, ax=axes, pad=0.02)
@@ -97,6 +96,6 @@ def _strip(axes: Axes, name: str, images: NDArray[np.uint8]) -> None:
     axes.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=7)
 
 
-def _short(name: object) -> str:
-    text = str(name).removeprefix("task:").rpartition(":")[2]
-    return text if len(text) <= 14 else text[:13] + "…"
+def _labels(rewards: Iterable[str]) -> list[str]:
+    """Names of rewards that fit below an axis."""
+    return [name if len(name) <= 14 else name[:13] + "…" for name in short_names(list(rewards))]

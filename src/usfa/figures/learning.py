@@ -6,11 +6,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from usfa.figures.style import PAGE, label_ends, styled
+from usfa.figures.style import COLOURS, PAGE, label_ends, styled
 
 __all__ = ["learning_curves"]
-
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555", "#000000")
 
 _IN_A_ROW = 3  # panels
 
@@ -25,7 +23,7 @@ def learning_curves(summary: pd.DataFrame, ylabel: str = "mean return") -> Figur
         ylabel: name of the values.
     """
     sets = list(dict.fromkeys(summary.task_set))
-    colours = {label: _COLOURS[i % len(_COLOURS)] for i, label in enumerate(dict.fromkeys(summary.label))}
+    colours = {label: COLOURS[i % len(COLOURS)] for i, label in enumerate(dict.fromkeys(summary.label))}
     columns = min(_IN_A_ROW, len(sets))
     rows = -(-len(sets) // columns)
     with styled():

@@ -19,6 +19,7 @@ from usfa.errors import InputError
 from usfa.files import write_atomically
 
 __all__ = [
+    "COLOURS",
     "COLUMN",
     "EXACT",
     "FORMATS",
@@ -38,6 +39,8 @@ __all__ = [
     "styled",
 ]
 
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555", "#000000")
+"""Colours of lines without a meaning of their own."""
 COLUMN, PAGE = 3.35, 6.75
 """Inches: width of a column of a two-column paper, and of its page. At these sizes all text has 7 points or more."""
 FORMATS = ("png", "pdf")

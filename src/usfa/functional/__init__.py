@@ -29,7 +29,7 @@ from usfa.functional.fronts import (
     sparsity,
     utility_loss,
 )
-from usfa.functional.inference import LARGE_SHARE, InferredTask, infer_task
+from usfa.functional.inference import LARGE_SHARE, InferredTask, infer_task, unexplained_share
 from usfa.functional.returns import lambda_return, watkins_lambda
 from usfa.functional.successor import (
     Gpi,
@@ -78,6 +78,7 @@ __all__ = [
     "stake",
     "successor_features",
     "take_actions",
+    "unexplained_share",
     "utility_loss",
     "watkins_lambda",
 ]

@@ -10,10 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from usfa.errors import InputError
 
-__all__ = ["LARGE_SHARE", "InferredTask", "infer_task"]
+__all__ = ["LARGE_SHARE", "InferredTask", "infer_task", "unexplained_share"]
 
 LARGE_SHARE = 0.1
 """Shares of reward above this that φ cannot express are warned of."""
+_ROUNDING = 1e-24  # Σr² of rewards that are 0 up to rounding errors, such as cos 90°
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,8 @@ def infer_task(phi: ArrayLike, reward: ArrayLike, ridge: float = 0.0) -> Inferre
         )
     error = rewards - features @ w
     squares = float(rewards @ rewards)
-    unexplained = min(1.0, float(error @ error) / squares) if squares else 0.0
+    share = float(unexplained_share(error @ error, squares))
+    unexplained = 0.0 if np.isnan(share) else min(1.0, share)
     if unexplained > LARGE_SHARE:
         warnings.warn(
             f"φ·w does not express {unexplained:.0%} of the rewards (expected at most {LARGE_SHARE:.0%}): they are "
@@ -73,6 +75,12 @@ def infer_task(phi: ArrayLike, reward: ArrayLike, ridge: float = 0.0) -> Inferre
         )
     std = _standard_error(features, error, rank, ridge)
     return InferredTask(w, condition, rank, float(np.sqrt(np.mean(error**2))), std, unexplained)
+
+
+def unexplained_share(errors: ArrayLike, squares: ArrayLike) -> NDArray[np.float64]:
+    """Σ(r - φ·w)² / Σr² from both sums; NaN where the reward is always 0, up to rounding errors."""
+    divisor = np.asarray(squares, np.float64)
+    return np.asarray(errors, np.float64) / np.where(divisor > _ROUNDING, divisor, np.nan)
 
 
 def _standard_error(

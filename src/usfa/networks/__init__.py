@@ -1,6 +1,6 @@
 """Networks as `torch.nn.Module`s, for one training run or several at once."""
 
-from usfa.networks.config import MNIH_2015, NetworkConfig
+from usfa.networks.config import MNIH_2015, NetworkConfig, convolutions_for
 from usfa.networks.layers import Convolutions, mlp
 from usfa.networks.runs import Parameters, Runs, over_runs
 from usfa.networks.universal import (
@@ -14,6 +14,7 @@ from usfa.networks.universal import (
     UniversalNetwork,
     make_network,
 )
+from usfa.networks.weights import read_weights
 
 __all__ = [
     "MNIH_2015",
@@ -29,7 +30,9 @@ __all__ = [
     "StandardTrunk",
     "Trunk",
     "UniversalNetwork",
+    "convolutions_for",
     "make_network",
     "mlp",
     "over_runs",
+    "read_weights",
 ]

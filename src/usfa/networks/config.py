@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 else:  # configurations are saved as text
     Part = str
 
-__all__ = ["MNIH_2015", "NetworkConfig"]
+__all__ = ["MNIH_2015", "NetworkConfig", "convolutions_for"]
 
 MNIH_2015 = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
 """The convolutions of Mnih et al. 2015: channels, kernel and stride of each layer."""
@@ -85,3 +85,14 @@ class NetworkConfig:
                 )
         if self.conditioning == "inner-product" and len(self.head) > 1:
             raise InputError(f"network.head is {self.head}; expected one width for an inner product.")
+
+
+def convolutions_for(side: int) -> tuple[tuple[int, int, int], ...]:
+    """Layers of Mnih et al. 2015, with a larger first kernel above 84 pixels; smaller layers below 36 pixels."""
+    if side >= 36:
+        (channels, kernel, stride), *rest = MNIH_2015
+        times = max(1, round(side / 84))
+        return ((channels, kernel * times, stride * times), *rest)
+    if side >= 8:
+        return ((32, 4, 2), (64, 3, 1))
+    return ((32, min(3, side), 1), (64, max(1, min(3, side - 2)), 1))

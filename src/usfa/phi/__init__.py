@@ -2,9 +2,17 @@
 
 from usfa.phi.data import Behaviour, RandomActions, Transitions, collect, concatenated, read_transitions
 from usfa.phi.learned import PHI_FILES, LearnedPhi, PhiReport, check_features, learn_phi, load_phi, predict
-from usfa.phi.learners import LeastSquares, NetworkFit, NoProgress, PhiLearner, Progress, RewardsThemselves
+from usfa.phi.learners import (
+    LeastSquares,
+    NetworkFit,
+    NoProgress,
+    PhiLearner,
+    Progress,
+    RewardsThemselves,
+    default_learner,
+)
 from usfa.phi.model import PHI_MODELS, LinearPhi, NetworkPhi, PhiModel, PhiSpec, RewardsPhi
-from usfa.phi.stream import Meeting, TaskStream
+from usfa.phi.stream import TaskEstimate, TaskStream
 from usfa.phi.unsupervised import Contrastive, Laplacian, RandomFeatures
 
 __all__ = [
@@ -16,7 +24,6 @@ __all__ = [
     "LearnedPhi",
     "LeastSquares",
     "LinearPhi",
-    "Meeting",
     "NetworkFit",
     "NetworkPhi",
     "NoProgress",
@@ -29,11 +36,13 @@ __all__ = [
     "RandomFeatures",
     "RewardsPhi",
     "RewardsThemselves",
+    "TaskEstimate",
     "TaskStream",
     "Transitions",
     "check_features",
     "collect",
     "concatenated",
+    "default_learner",
     "learn_phi",
     "load_phi",
     "predict",

@@ -7,6 +7,7 @@ Files are npz archives with the names of D4RL, without pickles: observations [N,
 from __future__ import annotations
 
 import io
+import math
 import zipfile
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -28,6 +29,8 @@ Behaviour = Callable[[Batch], NDArray[np.int64]]
 
 ENVIRONMENTS = 32
 """Environments that data is collected in at once."""
+LARGEST = 3 << 30
+"""Largest size of collected observations in bytes."""
 _WARM_UP = 2000  # transitions that are all kept, to find out which rewards are rare
 _COMMON_PER_RARE = 4  # transitions without a rare reward that are kept for each with one
 
@@ -56,13 +59,32 @@ class Transitions:
         return replace(self, **{name: getattr(self, name)[index] for name in names})
 
     def split(self, share: float = 0.2, seed: int = 0) -> tuple[Transitions, Transitions]:
-        """Split into transitions to learn from and a share of whole episodes that is held out."""
-        episodes = np.unique(self.episode)
-        if len(episodes) < 2:
-            raise InputError(f"The data has {len(episodes)} episode; expected at least 2, to hold one out.")
-        held = np.random.default_rng([seed, 7]).permutation(episodes)[: max(1, round(share * len(episodes)))]
-        out = np.isin(self.episode, held)
+        """Split into transitions to learn from and a share of whole episodes that is held out.
+
+        The share is held out of the episodes of each set of rewards that were seen together, so that no reward is lost.
+        An only episode is learned from.
+        """
+        rng, held = np.random.default_rng([seed, 7]), []
+        for episodes in self._episodes_by_rewards():
+            if len(episodes) > 1:
+                held.append(rng.permutation(episodes)[: max(1, round(share * len(episodes)))])
+        if not held:
+            raise InputError(
+                f"The data has {len(np.unique(self.episode))} episode, or one for each reward; expected at least 2, to "
+                "hold one out."
+            )
+        out = np.isin(self.episode, np.concatenate(held))
         return self.rows(~out), self.rows(out)
+
+    def _episodes_by_rewards(self) -> list[NDArray[np.int64]]:
+        """Episodes, grouped by the rewards that were seen in them."""
+        episodes, index = np.unique(self.episode, return_inverse=True)
+        seen = np.zeros((len(episodes), len(self.names)), np.bool_)
+        np.logical_or.at(seen, index, self.seen)
+        groups: dict[bytes, list[np.int64]] = {}
+        for episode, own in zip(episodes, seen, strict=True):
+            groups.setdefault(own.tobytes(), []).append(episode)
+        return [np.array(group) for group in groups.values()]
 
     def save(self, path: Path) -> None:
         """Write an npz file that :func:`read_transitions` reads."""
@@ -256,11 +278,14 @@ def collect(
     steps: int,
     seed: int = 0,
     on_steps: Callable[[int], object] | None = None,
+    *,
+    thin: bool = True,
 ) -> Transitions:
     """Act in environments whose φ are the K rewards, and keep transitions.
 
     Where rewards are rare, such as those of collecting an object, all transitions with one are kept, and four others
-    for each of them; the others count for more, so that nothing is distorted.
+    for each of them. The others count for more, so that weighted means stay what they were; transitions of an episode
+    are then no longer consecutive.
 
     Args:
         environments: with the vector of rewards as φ, see `usfa.environments.rewarded`.
@@ -270,10 +295,11 @@ def collect(
         steps: of all environments together.
         seed: of the environments.
         on_steps: called with the number of steps after each.
+        thin: whether to leave out transitions without a rare reward; learners without rewards need all of them.
     """
     rng = np.random.default_rng([seed, 5])
     size = max(1, min(ENVIRONMENTS, steps // 100))
-    kept = _Kept(len(names), rng)
+    kept = _Kept(rng, steps, spec, thin)
     with closing(environments.batch(rng.integers(2**31, size=size).tolist(), 0.99)) as batch:
         episode, episodes = np.arange(size), size
         for _ in range(-(-steps // size)):
@@ -291,8 +317,11 @@ def collect(
 class _Kept:
     """Transitions that are kept: all with rare rewards, a share of the others."""
 
-    def __init__(self, rewards: int, rng: np.random.Generator) -> None:
-        self._rng = rng
+    def __init__(self, rng: np.random.Generator, steps: int, spec: ObservationSpec, thin: bool) -> None:
+        self._rng, self._steps, self._thin = rng, steps, thin
+        self._bytes_each = 2 * math.prod(spec.shape) * np.dtype(spec.dtype).itemsize
+        if not thin or steps <= _WARM_UP:
+            self._check_size(1.0)
         self._columns: tuple[list[NDArray[Any]], ...] = ([], [], [], [], [], [])
         self._seen, self._rare = 0, 0
         self._common: NDArray[np.float32] | None = None  # [K]  most common reward; NaN if none is
@@ -306,8 +335,10 @@ class _Kept:
         episode: NDArray[np.int64],
         real: NDArray[np.bool_],
     ) -> None:
-        if self._common is None and self._seen >= _WARM_UP:
-            self._common = _most_common(np.concatenate(self._columns[3]))
+        if self._common is None and self._thin and self._seen >= _WARM_UP:
+            first = np.concatenate(self._columns[3])
+            self._common = _most_common(first)
+            self._check_size((1 + _COMMON_PER_RARE) * float((first != self._common).any(axis=1).mean()))
         share = 1.0
         keep = real.copy()
         if self._common is not None:
@@ -323,6 +354,15 @@ class _Kept:
         values: tuple[NDArray[Any], ...] = (before, action, after, rewards, episode, weight)
         for column, own in zip(self._columns, values, strict=True):
             column.append(own[keep].copy())
+
+    def _check_size(self, share: float) -> None:
+        """Raise InputError if the observations of a share of all steps would exceed the maximum size."""
+        size = min(1.0, share) * self._steps * self._bytes_each
+        if size > LARGEST:
+            raise InputError(
+                f"steps is {self._steps:,}, whose observations would take {size / 2**30:.1f} GiB; expected at most "
+                f"{LARGEST >> 30} GiB: set fewer steps."
+            )
 
     def transitions(self, names: tuple[str, ...], spec: ObservationSpec, actions: int) -> Transitions:
         before, action, after, rewards, episode, weight = (np.concatenate(column) for column in self._columns)

@@ -5,29 +5,30 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import safetensors
 import safetensors.torch
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from usfa.environments import LEARNED, ObservationSpec, check_rewards_trusted, remember_phi
+from usfa.environments import LEARNED, ObservationSpec, remember_phi, runs_code
 from usfa.errors import InputError
-from usfa.files import read_bytes, read_json, sha256, write_atomically, write_json
+from usfa.files import read_json, sha256, write_atomically, write_json
 from usfa.functional import LARGE_SHARE
+from usfa.names import short_names
+from usfa.networks import read_weights
 from usfa.phi.data import Transitions, check_rewards
 from usfa.phi.learners import NoProgress, PhiLearner, Progress, RewardsThemselves, tensors_of
 from usfa.phi.model import PHI_MODELS, PhiModel, PhiSpec
 from usfa.phi.quality import directions, fitted_tasks, r_squared, unexplained
 from usfa.records import from_json, to_json
-from usfa.registry import import_modules, text_of
+from usfa.registry import as_tuples, import_modules, text_of
 from usfa.threads import threads
 from usfa.version import __version__
 
@@ -54,8 +55,9 @@ class PhiReport:
     """w_k of each reward, [K, D]: r_k ≈ φ·w_k."""
     r2: tuple[float | None, ...] = ()
     """R² of each reward on held-out episodes; None where the reward does not vary there."""
-    unexplained: tuple[float, ...] = ()
-    """Share of each reward, Σ(r - φ·w)² / Σr², that φ cannot express on held-out episodes."""
+    unexplained: tuple[float | None, ...] = ()
+    """Share of each reward, Σ(r - φ·w)² / Σr², that φ cannot express on held-out episodes; None where it is always 0
+    there."""
     r2_by_size: tuple[tuple[float | None, ...], ...] = ()
     """R² of each reward with 1, 2, … features; empty for unsupervised learners."""
     transitions: int = 0
@@ -104,6 +106,13 @@ class LearnedPhi:
     def feature_names(self) -> tuple[str, ...]:
         """Names of the rewards that the features predict, or φ1, φ2, …"""
         return self.report.features
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """Functions and classes of users that its files name, so that loading them needs trust."""
+        model = type(self.model)
+        own = [] if PHI_MODELS.name_of(model) else [text_of(model, "model")]
+        return (*own, *model.functions_in(self.model.settings))
 
     @cached_property
     def text(self) -> str:
@@ -163,12 +172,13 @@ class LearnedPhi:
         write_json(directory / CONFIG, header | to_json(self._file(sha256(weights))))
 
 
-def load_phi(directory: Path, trust: bool = False) -> LearnedPhi:
+def load_phi(directory: Path, trust: bool = False, named: Collection[str] = ()) -> LearnedPhi:
     """Read a learned φ from the directory of :meth:`LearnedPhi.save`.
 
     Args:
         directory: with phi.json and phi.safetensors.
         trust: whether to import modules that the file names, for models and rewards of users.
+        named: functions that the user has named, which need no trust.
     """
     path = directory / CONFIG
     fields = read_json(path)
@@ -178,34 +188,43 @@ def load_phi(directory: Path, trust: bool = False) -> LearnedPhi:
     file = from_json(_File, fields, f"File {path}")
     if trust:
         import_modules([file.model])
-    texts = [text for value in file.settings.values() for text in (value if isinstance(value, list) else [value])]
-    check_rewards_trusted([text for text in texts if isinstance(text, str)], trust)
-    settings = {name: _tuples(value) for name, value in file.settings.items()}
-    try:
-        model = PHI_MODELS.find(file.model)(file.spec, **settings)
-    except (TypeError, ValueError, RuntimeError, MemoryError) as error:
-        raise InputError(f"File {path} does not describe a model of φ: {error}.") from error
-    model.load_state_dict(_read_weights(directory / WEIGHTS, file.weights_sha256, model))
+    model = _made(file, path, None if trust else named)
+    weights = read_weights(directory / WEIGHTS, file.weights_sha256, CONFIG)
+    _check_weights(directory / WEIGHTS, weights, model)
+    model.load_state_dict(weights)
     return LearnedPhi(model, file.report)
 
 
-def _tuples(value: Any) -> Any:
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
-
-
-def _read_weights(path: Path, expected_sha256: str, model: PhiModel) -> dict[str, Tensor]:
-    content = read_bytes(path)
-    if sha256(content) != expected_sha256:
-        raise InputError(f"File {path} is torn or was changed: its checksum does not match {CONFIG}.")
+def _made(file: _File, path: Path, named: Collection[str] | None) -> PhiModel:
+    """The model of a file, which may be from anywhere: only functions that are named may be run; None trusts all."""
+    if "{" in file.model:  # arguments there would not be checked
+        raise InputError(f"File {path} has the model {file.model!r}; expected its name, with arguments in settings.")
+    model_class = PHI_MODELS.find(file.model)
+    _check_functions(getattr(model_class, "functions_in", PhiModel.functions_in)(file.settings), named)
+    settings = {name: as_tuples(value) for name, value in file.settings.items()}
     try:
-        weights = safetensors.torch.load(content)
-    except (safetensors.SafetensorError, KeyError, ValueError) as error:
-        raise InputError(f"File {path} is not a safetensors file: {error}.") from error
+        with torch.random.fork_rng(devices=[]):
+            model = model_class(file.spec, **settings)
+    except (TypeError, ValueError, RuntimeError, MemoryError) as error:
+        raise InputError(f"File {path} does not describe a model of φ: {error}.") from error
+    _check_functions((text for text in model.rewards if runs_code(text)), named)
+    return model
+
+
+def _check_functions(texts: Iterable[str], named: Collection[str] | None) -> None:
+    """Raise InputError if a file names functions that would be run; None trusts all."""
+    for text in texts:
+        if named is not None and text not in named:
+            raise InputError(
+                f"The file names the function {text!r}, which would be run; set trust (--trust) if you know it."
+            )
+
+
+def _check_weights(path: Path, weights: Mapping[str, Tensor], model: PhiModel) -> None:
     expected = {name: tuple(x.shape) for name, x in model.state_dict().items()}
     found = {name: tuple(x.shape) for name, x in weights.items()}
     if expected != found or not all(bool(x.isfinite().all()) for x in weights.values()):
         raise InputError(f"The weights in {path} do not fit {CONFIG}; expected finite ones of the shapes {expected}.")
-    return weights
 
 
 # --- learning ---
@@ -235,41 +254,43 @@ def learn_phi(
     train, held = data.split(seed=seed)
     if learner.supervised:
         check_rewards(train)
-    model = learner.fit(
-        train,
-        len(data.names) if learner.supervised else features or _DEFAULT_FEATURES,
-        seed,
-        NoProgress() if progress is None else progress,
-    )
+    outputs = len(data.names) if learner.supervised else features or _DEFAULT_FEATURES
+    model = learner.fit(train, outputs, seed, NoProgress() if progress is None else progress)
     by_size: NDArray[np.float64] = np.zeros((0, 0))
-    tasks, names = None, tuple(f"φ{index + 1}" for index in range(model.spec.features))
     if learner.supervised:
-        weight = train.weight.astype(np.float64)
-        chosen = directions(predict(model, train), weight, held, predict(model, held), features)
-        if isinstance(learner, RewardsThemselves) and features is not None and chosen.rank > features:
-            raise InputError(
-                f"The {len(data.names)} rewards span {chosen.rank} directions, which no φ with {features} features can "
-                f"express; expected features {chosen.rank} or more."
-            )
+        exact = isinstance(learner, RewardsThemselves)
+        chosen = directions(train, predict(model, train), held, predict(model, held), features, exact)
         model.project(torch.from_numpy(chosen.mix).float())
-        by_size, tasks, names = chosen.by_size, chosen.tasks, tuple(_short(data.names[k]) for k in chosen.basis)
-    phi, phi_held = predict(model, train), predict(model, held)
-    if tasks is None:
-        tasks = fitted_tasks(train, phi)
+        by_size, tasks = chosen.by_size, chosen.tasks
+        names = short_names([data.names[index] for index in chosen.basis])
+    else:
+        tasks = fitted_tasks(train, predict(model, train))
+        names = tuple(f"φ{index + 1}" for index in range(model.spec.features))
     report = PhiReport(
         environment=environment,
         learner=_learner_text(learner),
         rewards=data.names,
         tasks=tuple(map(tuple, tasks.tolist())),
-        r2=_optional(r_squared(held, phi_held @ tasks.T)),
-        unexplained=tuple(unexplained(held, phi_held @ tasks.T).tolist()),
         r2_by_size=tuple(map(_optional, by_size)),
-        transitions=len(train),
-        scale=tuple(np.sqrt(np.average(phi**2, axis=0, weights=train.weight)).tolist()),
         features=names,
     )
-    _warn(report, learner)
+    report = _measured(report, model, train, held)
+    if learner.supervised:
+        _warn(report)
     return LearnedPhi(model, report)
+
+
+def _measured(report: PhiReport, model: PhiModel, train: Transitions, held: Transitions) -> PhiReport:
+    """Add what φ reaches on held-out episodes, and the sizes of its features."""
+    phi, tasks = predict(model, train), np.array(report.tasks).reshape(-1, model.spec.features)
+    predicted = predict(model, held) @ tasks.T
+    return replace(
+        report,
+        r2=_optional(r_squared(held, predicted)),
+        unexplained=_optional(unexplained(held, predicted)),
+        transitions=len(train),
+        scale=tuple(np.sqrt(np.average(phi**2, axis=0, weights=train.weight)).tolist()),
+    )
 
 
 _DEFAULT_FEATURES = 8
@@ -277,11 +298,6 @@ _DEFAULT_FEATURES = 8
 
 def _learner_text(learner: PhiLearner) -> str:
     return text_of(learner, "learner").removeprefix("usfa.phi.learners:").removeprefix("usfa.phi.unsupervised:")
-
-
-def _short(reward: str) -> str:
-    """The name of a reward in figures and pages."""
-    return reward.removeprefix("task:").rpartition(":")[2]
 
 
 def _optional(values: NDArray[np.float64]) -> tuple[float | None, ...]:
@@ -306,17 +322,21 @@ def check_features(features: int | None, rewards: int | None) -> None:
         )
 
 
-def _warn(report: PhiReport, learner: PhiLearner) -> None:
-    """Warn of rewards that φ cannot express, on held-out episodes."""
-    poor = [
-        f"{share:.0%} of {name!r}"
-        for name, share in zip(report.rewards, report.unexplained, strict=True)
-        if share > LARGE_SHARE and learner.supervised
-    ]
+def _warn(report: PhiReport) -> None:
+    """Warn of rewards that φ cannot express on held-out episodes, or that are always 0 there."""
+    shares = list(zip(report.rewards, report.unexplained, strict=True))
+    poor = [f"{share:.0%} of {name!r}" for name, share in shares if share is not None and share > LARGE_SHARE]
+    unknown = [repr(name) for name, share in shares if share is None]
     if poor:
         warnings.warn(
             f"φ with {len(report.tasks[0])} features cannot express {', '.join(poor)} on held-out episodes; expected "
             f"at most {LARGE_SHARE:.0%}: try more features, more data, or another learner.",
+            stacklevel=5,
+        )
+    if unknown:
+        warnings.warn(
+            f"It is not known how well φ expresses {', '.join(unknown)}, which held-out episodes never gave; collect "
+            "more data.",
             stacklevel=5,
         )
 

@@ -6,19 +6,31 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from usfa.errors import Diverged, InputError
-from usfa.networks import MNIH_2015
+from usfa.networks import convolutions_for
 from usfa.phi.data import Transitions
 from usfa.phi.model import LinearPhi, NetworkPhi, PhiModel, PhiSpec, RewardsPhi, cell_of
 from usfa.records import settle
 
-__all__ = ["LeastSquares", "NetworkFit", "NoProgress", "PhiLearner", "Progress", "RewardsThemselves", "tensors_of"]
+__all__ = [
+    "LeastSquares",
+    "NetworkFit",
+    "NetworkLearner",
+    "NoProgress",
+    "PhiLearner",
+    "Progress",
+    "RewardsThemselves",
+    "default_learner",
+    "descend",
+    "tensors_of",
+]
 
 
 class Progress(Protocol):
@@ -135,18 +147,18 @@ def _table(spec: PhiSpec, data: Transitions) -> LinearPhi:
 
 
 @dataclass(frozen=True)
-class NetworkFit(PhiLearner):
-    """A network with a linear head for each reward, on vectors or pixels."""
+class NetworkLearner(PhiLearner):
+    """Settings of learners that train a network."""
 
     hidden: tuple[int, ...] = (256,)
     """Widths of the dense layers."""
     convolutions: tuple[tuple[int, int, int], ...] = ()
     """(channels, kernel, stride) of each layer, for images; by default chosen for their size."""
-    steps: int = 3000
+    steps: int = 2000
     """Number of updates."""
     batch: int = 256
     """Transitions per update."""
-    learning_rate: float = 2e-3
+    learning_rate: float = 1e-3
     """Largest learning rate: it rises over the first tenth, then falls to 0."""
 
     def __post_init__(self) -> None:
@@ -155,8 +167,29 @@ class NetworkFit(PhiLearner):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} is {getattr(self, name)}; expected at least 1.")
 
+    def make_network(self, data: Transitions, features: int, of: str, seed: int) -> NetworkPhi:
+        """A network with random weights, whose inputs are scaled to the data."""
+        layers = self.convolutions or (convolutions_for(min(data.spec.shape[:2])) if data.spec.is_image else ())
+        spec = PhiSpec(data.spec, data.actions, features)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model = NetworkPhi(spec, self.hidden, layers, of)
+        if not data.spec.is_image:
+            model.fit_inputs(torch.from_numpy(data.observation))
+        return model
+
+
+@dataclass(frozen=True)
+class NetworkFit(NetworkLearner):
+    """A network with a linear head for each reward, on vectors or pixels."""
+
+    steps: int = 3000
+    """Number of updates."""
+    learning_rate: float = 2e-3
+    """Largest learning rate: it rises over the first tenth, then falls to 0."""
+
     def fit(self, data: Transitions, features: int, seed: int, progress: Progress) -> NetworkPhi:
-        model = make_network(data, features, self.hidden, self.convolutions, "transition", seed)
+        model = self.make_network(data, features, "transition", seed)
         mean, scale = _moments(data)
         targets = torch.from_numpy((np.where(data.seen, data.rewards, 0.0) - mean) / scale).float()
         weight = torch.from_numpy(data.weight / data.weight.mean())[:, None] * torch.from_numpy(data.seen)
@@ -165,7 +198,7 @@ class NetworkFit(PhiLearner):
             predicted = model(*part_of(data, rows))
             return (weight[rows] * (predicted - targets[rows]) ** 2).mean()
 
-        descend(model, loss_of, len(data), self.steps, self.batch, self.learning_rate, seed, progress)
+        descend(model, loss_of, np.ones(len(data)), self, seed, progress)
         with torch.no_grad():  # predict rewards in their own units
             model.output.weight *= torch.from_numpy(scale).float()[:, None]
             model.output.bias.copy_(model.output.bias * torch.from_numpy(scale) + torch.from_numpy(mean))
@@ -182,35 +215,14 @@ def _moments(data: Transitions) -> tuple[np.ndarray[tuple[int], np.dtype[np.floa
     return mean, np.where(deviation > 0, deviation, 1.0)
 
 
+def default_learner(spec: PhiSpec) -> PhiLearner:
+    """Least squares for tables, a network for everything else."""
+    if spec.is_table:
+        return LeastSquares()
+    return NetworkFit(steps=20_000) if spec.observation.is_image else NetworkFit()
+
+
 # --- networks ---
-
-
-def make_network(
-    data: Transitions,
-    features: int,
-    hidden: tuple[int, ...],
-    convolutions: tuple[tuple[int, int, int], ...],
-    of: str,
-    seed: int,
-) -> NetworkPhi:
-    """A network with random weights, whose inputs are scaled to the data."""
-    layers = convolutions or (convolutions_for(min(data.spec.shape[:2])) if data.spec.is_image else ())
-    spec = PhiSpec(data.spec, data.actions, features)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        model = NetworkPhi(spec, hidden, layers, of)
-    if not data.spec.is_image:
-        model.fit_inputs(torch.from_numpy(data.observation))
-    return model
-
-
-def convolutions_for(side: int) -> tuple[tuple[int, int, int], ...]:
-    """Convolutions for images of a size: those of Mnih et al. 2015, or fewer and smaller ones."""
-    if side >= 64:
-        return MNIH_2015
-    if side >= 20:
-        return ((32, 6, 3), (64, 3, 2))
-    return ((32, min(3, side), 1),)
 
 
 def part_of(data: Transitions, rows: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -224,10 +236,8 @@ _SAVE_EVERY = 500  # updates
 def descend(
     model: PhiModel,
     loss_of: Callable[[Tensor], Tensor],
-    count: int,
-    steps: int,
-    batch: int,
-    learning_rate: float,
+    weight: NDArray[Any],
+    learner: NetworkLearner,
     seed: int,
     progress: Progress,
 ) -> None:
@@ -236,20 +246,25 @@ def descend(
     Args:
         model: its parameters are changed in place.
         loss_of: loss of some rows.
-        count: number of rows.
-        steps: number of updates.
-        batch: rows per update.
-        learning_rate: the largest; it rises over the first tenth, then falls to 0.
+        weight: relative probability of each row, [N].
+        learner: number and size of updates, and the learning rate.
         seed: of the order of rows.
         progress: to report to, and to resume from.
     """
-    optimizer = torch.optim.Adam(model.parameters(), learning_rate)
+    steps, size = learner.steps, min(learner.batch, len(weight))
+    bounds = None if (weight == weight[0]).all() else weight.cumsum(dtype=np.float64)
+    optimizer = torch.optim.Adam(model.parameters(), learner.learning_rate)
     saved = progress.load()
     begin = 0 if saved is None else _restore(model, optimizer, *saved)
     for step in range(begin, steps):
         for group in optimizer.param_groups:
-            group["lr"] = learning_rate * _schedule(step / steps)
-        rows = np.random.default_rng([seed, 11, step]).integers(count, size=min(batch, count))
+            group["lr"] = learner.learning_rate * _schedule(step / steps)
+        rng = np.random.default_rng([seed, 11, step])
+        rows = (
+            rng.integers(len(weight), size=size)
+            if bounds is None
+            else bounds.searchsorted(rng.random(size) * bounds[-1], side="right")
+        )
         loss = loss_of(torch.from_numpy(rows))
         optimizer.zero_grad()
         loss.backward()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from usfa.environments import ObservationSpec
+from usfa.environments import ObservationSpec, runs_code
 from usfa.errors import InputError, told
 from usfa.networks import MNIH_2015, Convolutions, mlp
 from usfa.registry import Registry, imported
@@ -29,6 +29,10 @@ class PhiSpec:
     observation: ObservationSpec
     actions: int
     features: int
+
+    def with_features(self, features: int) -> PhiSpec:
+        """The same sizes with another number of features."""
+        return replace(self, features=features)
 
     @property
     def is_table(self) -> bool:
@@ -57,6 +61,11 @@ class PhiModel(nn.Module, ABC):
         """Keyword arguments of the constructor."""
         return {}
 
+    @classmethod
+    def functions_in(cls, settings: Mapping[str, Any]) -> list[str]:
+        """Texts in settings, which may be those of a file, for which making or using a model may import modules."""
+        return [text for text in _texts_in(settings) if ":" in text]
+
     @abstractmethod
     def forward(self, observation: Tensor, action: Tensor, next_observation: Tensor, rewards: Tensor) -> Tensor:
         """φ [N, D] of N transitions; observations [N, ...] encoded, rewards [N, K] only if :attr:`rewards` names any.
@@ -68,14 +77,9 @@ class PhiModel(nn.Module, ABC):
             rewards: [N, K].
         """
 
-    @torch.no_grad()
     def project(self, mix: Tensor) -> None:
-        """Replace φ by φ·mix, for mix [D, D′]."""
-        self._mix(mix)
-        self.spec = replace(self.spec, features=mix.shape[1])
-
-    def _mix(self, mix: Tensor) -> None:
-        raise InputError(f"{type(self).__name__} cannot change its features; expected a method _mix.")
+        """Replace φ by φ·mix, for mix [D, D′], and set the features of :attr:`spec`; supervised learners need it."""
+        raise InputError(f"{type(self).__name__} cannot change its features; expected a method project.")
 
 
 class RewardsPhi(PhiModel):
@@ -85,8 +89,14 @@ class RewardsPhi(PhiModel):
 
     def __init__(self, spec: PhiSpec, rewards: tuple[str, ...] = ()) -> None:
         super().__init__(spec)
-        self.rewards = tuple(rewards)
+        self.rewards = _reward_names(rewards)
         self.register_buffer("mix", torch.eye(len(self.rewards), spec.features))
+
+    @classmethod
+    def functions_in(cls, settings: Mapping[str, Any]) -> list[str]:
+        rest = {name: value for name, value in settings.items() if name != "rewards"}
+        names = _reward_names(settings.get("rewards", ()))
+        return [*(text for text in names if runs_code(text)), *super().functions_in(rest)]
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -95,8 +105,26 @@ class RewardsPhi(PhiModel):
     def forward(self, observation: Tensor, action: Tensor, next_observation: Tensor, rewards: Tensor) -> Tensor:
         return rewards @ self.mix
 
-    def _mix(self, mix: Tensor) -> None:
-        self.mix = self.mix @ mix
+    def project(self, mix: Tensor) -> None:
+        self.mix, self.spec = self.mix @ mix, self.spec.with_features(mix.shape[1])
+
+
+def _reward_names(rewards: object) -> tuple[str, ...]:
+    if not isinstance(rewards, list | tuple) or not all(isinstance(text, str) for text in rewards):
+        raise InputError(f"The rewards of φ are {rewards!r}; expected a list of texts.")
+    return tuple(rewards)
+
+
+def _texts_in(value: object) -> Iterator[str]:
+    """All texts in nested lists and mappings, whose keys count too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from _texts_in(list(value.keys()))
+        yield from _texts_in(list(value.values()))
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from _texts_in(part)
 
 
 class LinearPhi(PhiModel):
@@ -145,8 +173,8 @@ class LinearPhi(PhiModel):
             )
         return values
 
-    def _mix(self, mix: Tensor) -> None:
-        self.weight = self.weight @ mix
+    def project(self, mix: Tensor) -> None:
+        self.weight, self.spec = self.weight @ mix, self.spec.with_features(mix.shape[1])
 
 
 def cell_of(spec: PhiSpec, observation: Tensor, action: Tensor, next_observation: Tensor) -> Tensor:
@@ -233,11 +261,12 @@ class NetworkPhi(PhiModel):
         self.centre.copy_(torch.where(amounts, observation.mean(dim=0), 0.0))
         self.scale.copy_(torch.where(amounts & (deviation > 1e-6), deviation, 1.0))
 
-    def _mix(self, mix: Tensor) -> None:
-        projected = nn.Linear(self.output.in_features, mix.shape[1])
+    @torch.no_grad()
+    def project(self, mix: Tensor) -> None:
+        projected = nn.utils.skip_init(nn.Linear, self.output.in_features, mix.shape[1])  # draws no random numbers
         projected.weight.copy_(mix.T @ self.output.weight)
         projected.bias.copy_(mix.T @ self.output.bias)
-        self.output = projected
+        self.output, self.spec = projected, self.spec.with_features(mix.shape[1])
 
 
 PHI_MODELS: Registry[PhiModel] = Registry(

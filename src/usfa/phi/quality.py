@@ -8,6 +8,8 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from usfa.errors import InputError
+from usfa.functional import unexplained_share
 from usfa.phi.data import Transitions
 
 __all__ = ["Directions", "directions", "fitted_tasks", "r_squared", "unexplained"]
@@ -29,13 +31,12 @@ def r_squared(data: Transitions, predicted: Array) -> Array:
 
 
 def unexplained(data: Transitions, predicted: Array) -> Array:
-    """Share of each reward that is not predicted, Σ(r - r̂)² / Σr², [K]."""
+    """Share of each reward that is not predicted, Σ(r - r̂)² / Σr², [K]; NaN where the reward is always 0."""
     weight = data.weight[:, None].astype(np.float64) * data.seen
     rewards = np.where(data.seen, data.rewards, 0.0).astype(np.float64)
     size = (weight * rewards**2).sum(axis=0)
     error = (weight * (rewards - predicted) ** 2).sum(axis=0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(size > 0, error / size, np.where(error > 0, 1.0, 0.0))
+    return unexplained_share(error, size)
 
 
 @dataclass(frozen=True)
@@ -46,44 +47,60 @@ class Directions:
     tasks: Array  # [K, D]  w_k of each reward
     basis: tuple[int, ...]  # D of the rewards, whose w_k are the unit vectors
     by_size: Array  # [K, K]  held-out R² of each reward, a row for each number of features from 1
-    rank: int  # directions that the predicted rewards span
 
 
-def directions(train: Array, weight: Array, held: Transitions, predicted: Array, features: int | None) -> Directions:
+def directions(
+    train: Transitions, fitted: Array, held: Transitions, predicted: Array, features: int | None, exact: bool = False
+) -> Directions:
     """Choose the directions of φ among predicted rewards, by a singular value decomposition.
 
     φ spans the D directions that carry most of the rewards. Its basis are D of the rewards themselves, as predicted
     from these directions, so that their tasks w_k are unit vectors and features have the names and sizes of rewards.
 
     Args:
-        train: [N, K], predicted rewards of the transitions that were learned from.
-        weight: [N].
+        train: transitions that were learned from.
+        fitted: [N, K], their predicted rewards.
         held: the held-out transitions.
         predicted: [N′, K], their predicted rewards.
         features: D; by default the fewest that lose at most 0.01 of the R² of any reward.
+        exact: whether no direction may be lost; D is then the rank of the rewards.
     """
-    count = train.shape[1]
-    scale = np.sqrt((weight[:, None] * train**2).sum(axis=0) / weight.sum())
+    count, weight = fitted.shape[1], train.weight.astype(np.float64)
+    scale = np.sqrt((weight[:, None] * fitted**2).sum(axis=0) / weight.sum())
     scale = np.where(scale > 0, scale, 1.0)
-    _, singular, right = np.linalg.svd(np.sqrt(weight)[:, None] * train / scale, full_matrices=False)
-    rank = int((singular > _RANK * singular[0]).sum())
-    scores = []
-    for size in range(1, count + 1):
-        part = right[:size].T  # [K, size]
-        scores.append(r_squared(held, (predicted / scale) @ part @ part.T * scale))
-    by_size = np.array(scores)
-    if features is None:
-        lost = np.nan_to_num(by_size[-1] - by_size).max(axis=1)
+    _, singular, right = np.linalg.svd(np.sqrt(weight)[:, None] * fitted / scale, full_matrices=False)
+    by_size = _by_size(held, predicted, scale, right)
+    if exact:
+        features = _checked_rank(int((singular > _RANK * singular[0]).sum()), count, features)
+    if features is None:  # rewards that do not vary on held-out episodes are judged on the others
+        known = np.where(np.isnan(by_size), _by_size(train, fitted, scale, right), by_size)
+        lost = (known[-1] - known).max(axis=1)
         features = int(np.flatnonzero(lost <= _CLOSE_ENOUGH)[0]) + 1
     if features == count:
-        return Directions(np.eye(count), np.eye(count), tuple(range(count)), by_size, rank)
+        return Directions(np.eye(count), np.eye(count), tuple(range(count)), by_size)
     part = right[:features].T
     basis = np.sort(scipy.linalg.qr(part.T, mode="economic", pivoting=True)[2][:features])
     mix = (part @ part[basis].T) / scale[:, None] * scale[basis]
     tasks = np.linalg.solve(part[basis].T, part.T).T * scale[:, None] / scale[basis]
     tasks[basis] = np.eye(features)  # without rounding errors
     size = abs(tasks).max()
-    return Directions(mix, (tasks / size).round(6) * size + 0.0, tuple(basis.tolist()), by_size, rank)
+    return Directions(mix, (tasks / size).round(6) * size + 0.0, tuple(basis.tolist()), by_size)
+
+
+def _by_size(data: Transitions, predicted: Array, scale: Array, right: Array) -> Array:
+    """R² of each reward [K, K], predicted from 1, 2, … of the directions `right`."""
+    parts = [right[:size].T for size in range(1, len(right) + 1)]  # [K, size]
+    return np.array([r_squared(data, (predicted / scale) @ part @ part.T * scale) for part in parts])
+
+
+def _checked_rank(rank: int, rewards: int, features: int | None) -> int:
+    """D of exact features: the rank, or more if asked for."""
+    if features is not None and features < rank:
+        raise InputError(
+            f"The {rewards} rewards span {rank} directions, which no φ with {features} features can express; expected "
+            f"features {rank} or more."
+        )
+    return rank if features is None else features
 
 
 def fitted_tasks(data: Transitions, phi: Array) -> Array:

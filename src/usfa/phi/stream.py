@@ -8,18 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from usfa.environments import ObservationSpec, reward_texts, rewarded, source
+from usfa.environments import ObservationSpec, action_count, reward_texts, rewarded, source
 from usfa.errors import InputError
 from usfa.functional import LARGE_SHARE, InferredTask, infer_task
 from usfa.phi.data import Behaviour, RandomActions, Transitions, collect, concatenated
 from usfa.phi.learned import LearnedPhi, learn_phi, predict
-from usfa.phi.learners import LeastSquares, NetworkFit, PhiLearner
+from usfa.phi.learners import PhiLearner, default_learner
+from usfa.phi.model import PhiSpec
 
-__all__ = ["Meeting", "TaskStream"]
+__all__ = ["TaskEstimate", "TaskStream"]
 
 
 @dataclass(frozen=True)
-class Meeting:
+class TaskEstimate:
     """What is known about a task after some of its rewards were seen."""
 
     task: InferredTask
@@ -54,23 +55,23 @@ class TaskStream:
         self._name = environment if isinstance(environment, str) else repr(environment)
         with self._environments.opened() as env:
             self._spec = ObservationSpec.of(env.observation_space)
-        self._learner = learner or (LeastSquares() if _is_one_hot(self._spec) else NetworkFit())
+            self._learner = learner or default_learner(PhiSpec(self._spec, action_count(env), 1))
         if not self._learner.supervised:
             raise InputError(f"The learner is {self._learner}; expected one that learns from rewards.")
-        self._seed, self._meetings = seed, 0
+        self._seed, self._observations = seed, 0
         self._data: Transitions | None = None
         self.phi = phi
         """φ as it was fitted last; None before the first task."""
 
     @property
     def rewards(self) -> tuple[str, ...]:
-        """The rewards of the tasks met so far."""
+        """The rewards observed so far."""
         return () if self._data is None else self._data.names
 
-    def meet(self, reward: Any, steps: int = 200, behaviour: Behaviour | None = None) -> Meeting:
+    def observe(self, reward: Any, steps: int = 200, behaviour: Behaviour | None = None) -> TaskEstimate:
         """Act for some steps, see this reward only, and infer its task; fit φ again if it cannot express the reward.
 
-        Meeting a reward again refines its task, with all transitions in which it was seen.
+        Observing a reward again refines its task, with all transitions in which it was seen.
 
         Args:
             reward: a function of observation, action and next observation, or a text, see
@@ -81,8 +82,8 @@ class TaskStream:
         texts = reward_texts(reward)
         if len(texts) != 1:
             raise InputError(f"The rewards are {texts}; expected one at a time.")
-        self._meetings += 1
-        seed = self._seed + 1000 * self._meetings
+        self._observations += 1
+        seed = self._seed + 1000 * self._observations
         act = behaviour or RandomActions(np.random.default_rng([seed, 3]))
         new = collect(rewarded(self._environments, texts), texts, self._spec, act, steps, seed)
         self._data = _joined(self._data, new)
@@ -90,13 +91,9 @@ class TaskStream:
         if self.phi is not None:
             task = _inferred(self.phi, self._data, index)
             if task.unexplained <= LARGE_SHARE:
-                return Meeting(task, self.phi, fitted=False)
+                return TaskEstimate(task, self.phi, fitted=False)
         self.phi = learn_phi(self._data, self._learner, environment=self._name, seed=self._seed)
-        return Meeting(_inferred(self.phi, self._data, index), self.phi, fitted=True)
-
-
-def _is_one_hot(spec: ObservationSpec) -> bool:
-    return not spec.is_image and not spec.is_vector
+        return TaskEstimate(_inferred(self.phi, self._data, index), self.phi, fitted=True)
 
 
 def _inferred(phi: LearnedPhi, data: Transitions, index: int) -> InferredTask:
@@ -104,7 +101,8 @@ def _inferred(phi: LearnedPhi, data: Transitions, index: int) -> InferredTask:
     own = data.rows(data.seen[:, index])
     with warnings.catch_warnings():  # what it warns of is in the result
         warnings.simplefilter("ignore")
-        return infer_task(predict(phi.model, own), own.rewards[:, index])
+        root = np.sqrt(own.weight / own.weight.mean(), dtype=np.float64)
+        return infer_task(predict(phi.model, own) * root[:, None], own.rewards[:, index] * root)
 
 
 def _joined(before: Transitions | None, new: Transitions) -> Transitions:

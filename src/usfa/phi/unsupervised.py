@@ -14,35 +14,18 @@ from torch import Tensor
 
 from usfa.errors import InputError
 from usfa.phi.data import Transitions
-from usfa.phi.learners import PhiLearner, Progress, descend, make_network, tensors_of
+from usfa.phi.learners import NetworkLearner, Progress, descend, tensors_of
 from usfa.phi.model import NetworkPhi
-from usfa.records import settle
 
 __all__ = ["Contrastive", "Laplacian", "RandomFeatures"]
 
 
 @dataclass(frozen=True)
-class _Unsupervised(PhiLearner):
-    hidden: tuple[int, ...] = (256,)
-    """Widths of the dense layers."""
-    convolutions: tuple[tuple[int, int, int], ...] = ()
-    """(channels, kernel, stride) of each layer, for images; by default chosen for their size."""
-    steps: int = 2000
-    """Number of updates."""
-    batch: int = 256
-    """Transitions per update."""
-    learning_rate: float = 1e-3
-
+class _Unsupervised(NetworkLearner):
     supervised = False
 
-    def __post_init__(self) -> None:
-        settle(self)
-        for name in ("steps", "batch"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} is {getattr(self, name)}; expected at least 1.")
-
     def fit(self, data: Transitions, features: int, seed: int, progress: Progress) -> NetworkPhi:
-        model = make_network(data, features, self.hidden, self.convolutions, "next", seed)
+        model = self.make_network(data, features, "next", seed)
         self._learn(model, data, seed, progress)
         model.project(_whitening(model, data))
         return model
@@ -53,7 +36,7 @@ class _Unsupervised(PhiLearner):
 
 @dataclass(frozen=True)
 class RandomFeatures(_Unsupervised):
-    """Outputs of a network with random weights: a baseline that is hard to beat where rewards are smooth."""
+    """Outputs of a network with random weights: a baseline."""
 
     def _learn(self, model: NetworkPhi, data: Transitions, seed: int, progress: Progress) -> None:
         progress.update(1.0)
@@ -82,7 +65,7 @@ class Laplacian(_Unsupervised):
             gram, other = (x[:size].T @ x[:size] / size - eye for x in (first, second))
             return near + self.orthonormal * (gram * other).sum()
 
-        descend(model, loss_of, len(data), self.steps, self.batch, self.learning_rate, seed, progress)
+        descend(model, loss_of, data.weight, self, seed, progress)
 
 
 @dataclass(frozen=True)
@@ -97,6 +80,11 @@ class Contrastive(_Unsupervised):
     """The number of steps to the later state has probability ∝ γ^n."""
 
     def _learn(self, model: NetworkPhi, data: Transitions, seed: int, progress: Progress) -> None:
+        if not (data.weight == data.weight[0]).all():
+            raise InputError(
+                "The data has weights, so transitions of its episodes were left out and the steps between them are not "
+                "known; expected all transitions, as learn-features collects them for this learner."
+            )
         before, _, after, _ = tensors_of(data)
         later = _later(data, self.gamma, seed)
 
@@ -105,7 +93,7 @@ class Contrastive(_Unsupervised):
             logits = torch.nn.functional.normalize(source) @ torch.nn.functional.normalize(target).T / 0.1
             return torch.nn.functional.cross_entropy(logits, torch.arange(len(rows)))
 
-        descend(model, loss_of, len(data), self.steps, self.batch, self.learning_rate, seed, progress)
+        descend(model, loss_of, data.weight, self, seed, progress)
 
 
 def _of(model: NetworkPhi, observation: Tensor) -> Tensor:
@@ -129,8 +117,9 @@ def _later(data: Transitions, gamma: float, seed: int) -> Tensor:
 def _whitening(model: NetworkPhi, data: Transitions) -> Tensor:
     """A map [D, D] after which the features are uncorrelated with a mean square of 1, or 0 where they span less."""
     rows = np.random.default_rng(0).permutation(len(data))[:10_000]
-    _, _, after, _ = tensors_of(data.rows(rows))
-    phi = _of(model, after).double()
-    values, vectors = torch.linalg.eigh(phi.T @ phi / len(phi))
+    part = data.rows(rows)
+    _, _, after, _ = tensors_of(part)
+    phi, weight = _of(model, after).double(), torch.from_numpy(part.weight).double()[:, None]
+    values, vectors = torch.linalg.eigh(phi.T @ (weight * phi) / weight.sum())
     scale = torch.where(values > 1e-9 * values.max(), values.clamp(min=1e-30) ** -0.5, 0.0)
     return (vectors * scale).flip(1).float()

@@ -89,7 +89,8 @@ class PartialHeatmap(NamedTuple):
 def quantities(agent: TrainedAgent, view: EnvironmentView) -> dict[str, str]:
     """Quantities that can be mapped for an agent, with their labels."""
     exact = is_exact(agent, view)
-    measure = "return / optimum" if exact else "return / ‖w‖" if view.rules is None else "0 random, 1 oracle"
+    by_oracle = view.rules is not None and agent.file.phi == "reward"
+    measure = "return / optimum" if exact else "0 random, 1 oracle" if by_oracle else "return / ‖w‖"
     labels = {"score": "Score: return of an episode", "normalised": f"Normalised score: {measure}"}
     if exact:
         labels |= {"gap": "Gap to the optimum"}
@@ -166,7 +167,8 @@ def _scores(
     seeds = np.arange(episodes) + request.seed
     environment = agent.file.environment if request.environment is None else request.environment
     at_once = max(1, _BATCH_SIZES.get(environment, 32) // episodes)
-    values, rule, yardstick_of = np.full(len(w), np.nan), parse_rule(request.rule), _yardsticks(request, environments)
+    values, rule = np.full(len(w), np.nan), parse_rule(request.rule)
+    yardstick_of = _yardsticks(request, environments, agent.file.phi)
     for first in range(0, len(w), at_once):
         here = slice(first, min(first + at_once, len(w)))
         count = here.stop - here.start
@@ -180,15 +182,15 @@ def _scores(
 
 
 def _yardsticks(
-    request: HeatmapRequest, environments: EnvironmentSource
+    request: HeatmapRequest, environments: EnvironmentSource, phi: str
 ) -> Callable[[NDArray[np.float64], list[int]], _Yardstick]:
-    """Make yardsticks for tasks and layouts: in the room its oracle, elsewhere the length of w."""
+    """Make yardsticks for tasks and layouts: in the room its oracle, for other φ and elsewhere the length of w."""
     if request.quantity != "normalised":
         return lambda w, layouts: _Length(np.ones(len(w)))
     env = environments.one()
     rules = getattr(env.unwrapped, "rules", None)
     env.close()
-    if not isinstance(rules, RoomRules):
+    if not isinstance(rules, RoomRules) or phi != "reward":
         return lambda w, layouts: _Length(np.linalg.norm(w, axis=1))
     policies = random_policy(request.seed), Oracle(rules)
     return lambda w, layouts: _InTheSameRooms(rules, policies, w, layouts)

@@ -1,7 +1,7 @@
 """Learn φ from the rewards of several tasks, into a run directory that can be resumed.
 
 config.json          the settings
-data.npz             the transitions, unless they were given as a file
+data.npz             the transitions; if they were given as a file, its checksum is in data.sha256
 phi.json, phi.safetensors   the learned φ
 quality.csv          R² and unexplained share of each reward, by number of features
 figures/             the same, and what each feature responds to
@@ -30,6 +30,7 @@ from usfa.evaluation import csv_bytes
 from usfa.evaluation.episodes import check_observations
 from usfa.figures import save_all
 from usfa.figures.features import quality_figure, responses_figure
+from usfa.files import read_bytes, sha256
 from usfa.learning.exploration import epsilon_greedy
 from usfa.phi import (
     PHI_FILES,
@@ -40,12 +41,14 @@ from usfa.phi import (
     LeastSquares,
     NetworkFit,
     PhiLearner,
+    PhiSpec,
     RandomActions,
     RandomFeatures,
     RewardsThemselves,
     Transitions,
     check_features,
     collect,
+    default_learner,
     learn_phi,
     load_phi,
     predict,
@@ -80,7 +83,7 @@ PHI_LEARNERS: Registry[PhiLearner] = Registry(
 )
 """Learners of φ by name."""
 
-DATA, QUALITY = "data.npz", "quality.csv"
+DATA, DATA_CHECKSUM, QUALITY = "data.npz", "data.sha256", "quality.csv"
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,7 @@ class FeaturesConfig:
     environment_arguments: Mapping[str, bool | int | float | str] = field(default_factory=dict)
     """Arguments of the environment."""
     steps: int = 100_000
-    """Random steps to collect; of those without a rare reward only a part is kept."""
+    """Random steps to collect; a learner with rewards keeps only a part of those without a rare one."""
     action_probabilities: tuple[float, ...] = ()
     """Relative probability of each action in these steps; equal by default."""
     repeat: float = 0.0
@@ -130,7 +133,7 @@ class FeaturesConfig:
             raise InputError(f"seed is {self.seed}; expected a whole number from 0.")
         if self.data is not None and self.rewards:
             raise InputError("rewards and data were both given; expected one of them, as a file has its rewards.")
-        supervised = self.learner == "auto" or PHI_LEARNERS.make(str(self.learner)).supervised
+        supervised = self.supervised
         if not self.rewards and self.data is None and supervised:
             raise InputError(
                 "rewards and data are missing; expected one of them, or a learner without rewards, such as laplacian."
@@ -139,6 +142,11 @@ class FeaturesConfig:
             check_features(self.features, len(self.rewards))
         if self.data is not None and self.learner == "rewards":
             raise InputError("learner is 'rewards', which needs them at every step; expected rewards instead of data.")
+
+    @property
+    def supervised(self) -> bool:
+        """Whether the learner needs rewards."""
+        return self.learner == "auto" or PHI_LEARNERS.make(str(self.learner)).supervised
 
     @property
     def environments(self) -> EnvironmentSource:
@@ -189,8 +197,9 @@ def learn_features(
     if out is None:
         return _learned(config, _data(config, shown), shown, None)[0]
     with RunDirectory.opened(Path(out), config, existing) as run:
+        _check_same_data(config, run)
         if (run.path / QUALITY).exists() and (run.path / PHI_FILES[0]).exists():
-            return load_phi(run.path, trust=True)  # the user has just named its parts
+            return load_phi(run.path, named=_functions(config))
         run.claim(DATA, *PHI_FILES, QUALITY, *(f"figures/{name}.{end}" for name in _FIGURES for end in ("png", "pdf")))
         transitions = _kept_data(config, run, shown)
         phi, transitions = _learned(config, transitions, shown, run)
@@ -200,7 +209,27 @@ def learn_features(
         return phi
 
 
+def _functions(config: FeaturesConfig) -> list[str]:
+    """Functions that the configuration names, which the φ of its run may therefore run."""
+    settings = {} if config.learner == "auto" else vars(PHI_LEARNERS.make(str(config.learner)))
+    return [*config.rewards, *(value for value in settings.values() if isinstance(value, str))]
+
+
 # --- data ---
+
+
+def _check_same_data(config: FeaturesConfig, run: RunDirectory) -> None:
+    """Raise InputError if the file of transitions was changed since the run began."""
+    if config.data is None:
+        return
+    now, path = sha256(read_bytes(Path(config.data))), run.path / DATA_CHECKSUM
+    if not path.exists():
+        run.write(DATA_CHECKSUM, f"{now}\n".encode())
+    elif read_bytes(path).decode(errors="replace").strip() != now:
+        raise InputError(
+            f"File {config.data} was changed since the run in {run.path} began; expected the same file to resume, or "
+            "another --out."
+        )
 
 
 def _kept_data(config: FeaturesConfig, run: RunDirectory, console: Console | None) -> Transitions:
@@ -232,7 +261,16 @@ def _data(config: FeaturesConfig, console: Console | None) -> Transitions:
         else source(config.environment, phi=_nothing, **config.environment_arguments)
     )
     with progress_bar(f"{config.environment}: random steps", config.steps, "steps", console) as bar:
-        found = collect(inside, config.rewards or ("none",), spec, behaviour, config.steps, config.seed, bar.advance)
+        found = collect(
+            inside,
+            config.rewards or ("none",),
+            spec,
+            behaviour,
+            config.steps,
+            config.seed,
+            bar.advance,
+            thin=config.supervised,
+        )
     return found if config.rewards else replace(found, names=(), rewards=found.rewards[:, :0], seen=found.seen[:, :0])
 
 
@@ -292,8 +330,7 @@ def _learned(
 def _learner(config: FeaturesConfig, data: Transitions) -> PhiLearner:
     if config.learner != "auto":
         return PHI_LEARNERS.make(str(config.learner))
-    one_hot = not data.spec.is_image and not data.spec.is_vector
-    return LeastSquares() if one_hot else NetworkFit(steps=20_000 if data.spec.is_image else 3000)
+    return default_learner(PhiSpec(data.spec, data.actions, len(data.names)))
 
 
 class _Progress:

@@ -27,7 +27,7 @@ from usfa.environments import (
 from usfa.errors import InputError
 from usfa.evaluation import exact_mdp
 from usfa.learning import Learner, LearnerConfig
-from usfa.networks import MNIH_2015, NetworkConfig
+from usfa.networks import NetworkConfig, convolutions_for
 from usfa.phi import LearnedPhi
 from usfa.progress import ProgressBar, progress_bar
 from usfa.runs.budget import MEMBERS, check_budget, measured_costs, plan
@@ -105,7 +105,7 @@ def settings_for(
     seen, returns = played.seen, played.returns
     network = NetworkConfig(trunk=(128,), head=(128,), output_scale=_size(returns))
     if spec.is_image:
-        network = replace(network, convolutions=_convolutions(min(spec.shape[:2])), normalise=True)
+        network = replace(network, convolutions=convolutions_for(min(spec.shape[:2])), normalise=True)
     if spec.is_vector:
         centre, scale = np.where(spec.amounts, (seen.mean(axis=0), _spread(seen)), [[0.0], [1.0]])
         network = replace(network, obs_centre=_rounded(centre), obs_scale=_rounded(scale))
@@ -187,17 +187,6 @@ def _discount(env: Environment) -> float:
     """The discount of a finite MDP; for other environments the default."""
     mdp = exact_mdp(env)
     return _VECTORS.gamma if mdp is None else float(mdp.discount.max())
-
-
-def _convolutions(side: int) -> tuple[tuple[int, int, int], ...]:
-    """Layers of Mnih et al. 2015, with a larger first kernel above 84 pixels; smaller layers below 36 pixels."""
-    if side >= 36:
-        (channels, kernel, stride), *rest = MNIH_2015
-        times = max(1, round(side / 84))
-        return ((channels, kernel * times, stride * times), *rest)
-    if side >= 8:
-        return ((32, 4, 2), (64, 3, 1))
-    return ((32, min(3, side), 1), (64, max(1, min(3, side - 2)), 1))
 
 
 def _size(returns: Array) -> float:

@@ -69,9 +69,9 @@ def _with_normalised(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(normalised=(table.score - table.random) / (table.oracle - table.random))
 
 
-def is_standard_room(environment: str, arguments: Mapping[str, object]) -> bool:
-    """Whether the rules are those of the paper's room, with any image size, so that the yardstick applies."""
-    return environment == "room" and not arguments.keys() - set(CAMERA_ARGUMENTS)
+def is_standard_room(environment: str, arguments: Mapping[str, object], phi: str) -> bool:
+    """Whether rules and φ are those of the paper's room, with any image size, so that the yardstick applies."""
+    return environment == "room" and phi == "reward" and not arguments.keys() - set(CAMERA_ARGUMENTS)
 
 
 # --- measuring; imports of the room are local, because they start the compiler ---
