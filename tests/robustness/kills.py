@@ -216,6 +216,7 @@ def kill_runs(wanted, seed, folder, log, seconds):
 
 def start_fork_server():
     """Wait until the process that others are forked from has trained once."""
+    os.environ["OMP_NUM_THREADS"] = "1"  # a process with threads cannot be forked
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")]))
     Run.forks.set_forkserver_preload(["warm_start"])
     first = Run.forks.Process(target=int)
