@@ -64,6 +64,7 @@ def test_everything_is_trained_once_and_reported(tiny, monkeypatch, tmp_path):
     assert "UVFA" in report
     assert len(list(run.figures.glob("*.png"))) == report.count("](figures/")
     assert {path.name for path in (run.path / "runs").iterdir()} == {"usfa-seed-0", "uvfa-seed-0"}
+    published = shutil.copytree(run.path, tmp_path / "published", ignore=shutil.ignore_patterns("checkpoints"))
     log = RunDirectory(run.path / "runs" / "uvfa-seed-0").metrics
     log.write_bytes(log.read_bytes() + b'{"updates": 9')  # torn by a power cut
     trained = files(run.path / "runs")
@@ -71,12 +72,26 @@ def test_everything_is_trained_once_and_reported(tiny, monkeypatch, tmp_path):
     with pytest.warns(UserWarning, match=r"metrics\.jsonl was changed"):
         reproduce_room(EXPERIMENT, tmp_path / "room", "resume")
     assert files(run.path / "runs") == trained
-    again = reported_again(run.path / "agents", tmp_path / "again")
-    assert again == reported_again(run.path / "agents", tmp_path / "again", "resume")
+    again = reported_again(run.path / "runs", tmp_path / "again")
+    assert again == reported_again(run.path / "runs", tmp_path / "again", "resume")
     last = scores[scores.snapshot == 512].reset_index(drop=True)
     pd.testing.assert_frame_equal(read_scores(tmp_path / "again" / "scores.csv"), last, check_exact=True)
-    for agent in (run.path / "agents").iterdir():
-        assert {x.dtype for x in read_agent(agent)[1].values()} == {torch.float16}
+    for trained_run in (run.path / "runs").iterdir():
+        assert {x.dtype for x in read_agent(trained_run / "agent")[1].values()} == {torch.float16}
+    published_is_reported_without_training(published, report)
+
+
+def published_is_reported_without_training(path, report):
+    """An experiment without checkpoints is complete; one with fewer runs is reported on as far as it is trained."""
+    reproduce_room(EXPERIMENT, path, "resume", training=False)
+    assert (path / "report.md").read_text("utf-8") == report
+    shutil.rmtree(path / "runs" / "usfa-seed-0")
+    reproduce_room(EXPERIMENT, path, "resume", training=False)
+    assert set(read_scores(path / "scores.csv").agent) == {"uvfa"}
+    assert not (path / "runs" / "usfa-seed-0").exists()
+    shutil.rmtree(path / "runs" / "uvfa-seed-0")
+    with pytest.raises(InputError, match=r"^No run in .* is finished; expected at least one for a report without tr"):
+        reproduce_room(EXPERIMENT, path, "resume", training=False)
 
 
 def reported_again(agents, path, existing="refuse"):

@@ -72,13 +72,16 @@ class ReproduceRoom:
       usfa reproduce room
       usfa reproduce room --resume
       usfa reproduce room --variants usfa uvfa --seeds 0 --frames 1000000 --out runs/quick
-      usfa reproduce room --agents docs/results/room-agents/agents --out runs/published
+      usfa reproduce room --resume --no-train
+      usfa reproduce room --agents docs/results/room-agents/runs --out runs/published
     """
 
     experiment: Annotated[RoomExperiment, tyro.conf.arg(name="")] = field(default_factory=RoomExperiment)
     output: Annotated[Output, tyro.conf.arg(name="")] = field(default_factory=Output)
     at_once: int | None = None
     """Number of runs to train in parallel; by default one per core."""
+    train: bool = True
+    """Train what is missing; without it, report on the runs that are finished."""
     agents: Path | None = None
     """Score the trained agents in this directory instead of training; tables, claims and figures follow from them."""
 
@@ -88,8 +91,8 @@ class ReproduceRoom:
             report_agents(self.agents, path, self.output.existing, progress_console(), self.at_once)
             first = next(self.agents.glob("*/config.json")).parent
         else:
-            reproduce_room(self.experiment, path, self.output.existing, progress_console(), self.at_once)
-            first = self.experiment.jobs(path)[0].path
+            reproduce_room(self.experiment, path, self.output.existing, progress_console(), self.at_once, self.train)
+            first = next(job.path for job in self.experiment.jobs(path) if job.finished)
         print_table(room_report.final_table(pd.read_csv(path / "summary.csv")), room_report.ROOM_TITLE)
         return f"watch room --agent {first} --task 1,1,-1,0"
 

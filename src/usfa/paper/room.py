@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import shutil
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ from typing import Literal
 import pandas as pd
 from rich.console import Console
 
-from usfa.agents import AGENT_FILES, load_agent
+from usfa.agents import load_agent
 from usfa.decisions import PAPER_RULE
 from usfa.environments.room import OBJECTS
 from usfa.environments.room.yardstick import read_yardstick
@@ -93,24 +92,28 @@ def reproduce_room(
     existing: OnExisting = "refuse",
     console: Console | None = None,
     at_once: int | None = None,
+    training: bool = True,
 ) -> RunDirectory:
     """Train and score all variants with all seeds, draw the figures and write the report.
 
     Args:
         experiment: the settings.
-        path: the directory; `runs/` in it holds a run directory for each variant and seed, `agents/` their agents.
+        path: the directory; `runs/` in it holds a run directory for each variant and seed.
         existing: what to do if it already holds an experiment.
         console: where to show progress.
         at_once: number of runs to train in parallel; by default one per core.
+        training: if false, train nothing and report on the runs that are finished.
     """
     jobs = experiment.jobs(path)
     if at_once is None:
         at_once = max(1, (os.cpu_count() or 1) // jobs[0].config.threads)
     if at_once < 1:
         raise InputError(f"at_once is {at_once}; expected at least 1 run at a time.")
+    if not training and not any(job.finished for job in jobs):
+        raise InputError(f"No run in {path / 'runs'} is finished; expected at least one for a report without training.")
     with RunDirectory.opened(path, experiment, existing) as run:
         try:
-            run_jobs(jobs, at_once, console)
+            run_jobs(jobs if training else [job for job in jobs if job.finished], at_once, console)
         except RunsFailed:
             _write_results(experiment, run, jobs, console)  # of the runs that are finished
             raise
@@ -122,9 +125,6 @@ def _write_results(experiment: RoomExperiment, run: RunDirectory, jobs: list[Job
     finished = [job for job in jobs if job.finished]
     if not finished:
         return
-    run.claim(*(f"agents/{job.path.name}/{file}" for job in finished for file in AGENT_FILES))
-    for job in finished:
-        shutil.copytree(RunDirectory(job.path).agent, run.path / "agents" / job.path.name, dirs_exist_ok=True)
     scores = pd.concat([RunDirectory(job.path).read_scores() for job in finished], ignore_index=True)
     training = pd.concat([_behaviour(job) for job in finished], ignore_index=True)
     configs = {name: experiment.config(name, experiment.seeds[0]) for name in experiment.variants}
@@ -175,16 +175,16 @@ def report_agents(
     """Score trained agents as their training did, draw the figures of the final scores and write the report.
 
     Args:
-        agents: a directory with an agent directory for each variant and seed, such as `agents/` of an experiment.
+        agents: a directory with a run or agent directory for each variant and seed, such as `runs/` of an experiment.
         path: the directory to write to; with "resume", agents that are already scored are not scored again.
         existing: what to do if it already holds an experiment.
         console: where to show progress.
         at_once: number of agents to score in parallel; by default one per core.
     """
     found = _agents_in(agents)
-    checksums = {directory.name: read_json(directory / "config.json")["weights_sha256"] for directory in found}
+    checksums = {_name_of(agent): read_json(agent / "config.json")["weights_sha256"] for agent in found}
     with RunDirectory.opened(path, AgentScores(checksums), existing) as run:
-        run.claim(*(f"agent-scores/{directory.name}.csv" for directory in found))
+        run.claim(*(f"agent-scores/{_name_of(agent)}.csv" for agent in found))
         tables = _score_in_parallel(found, run.path / "agent-scores", at_once or os.cpu_count() or 1, console)
         names = {str(table.agent.iloc[0]): config for table, config in zip(tables, found.values(), strict=True)}
         nothing = pd.DataFrame(columns=["agent", "seed", "task", "frames", "score"])
@@ -203,14 +203,21 @@ class AgentScores:
 def _agents_in(directory: Path) -> dict[Path, TrainConfig]:
     """Agent directories with the configurations of their training; raise InputError if there are none."""
     found = {}
-    for path in sorted(directory.glob("*/config.json")):
-        agent = load_agent(path.parent)
+    for folder in sorted(path.parent for path in directory.glob("*/config.json")):
+        within = RunDirectory(folder).agent
+        path = within if within.is_dir() else folder
+        agent = load_agent(path)
         if agent.file.environment != "room":
-            raise InputError(f"The agent in {path.parent} is for {agent.file.environment!r}; expected the room.")
-        found[path.parent] = from_json(TrainConfig, dict(agent.file.training), f"File {path}")
+            raise InputError(f"The agent in {path} is for {agent.file.environment!r}; expected the room.")
+        found[path] = from_json(TrainConfig, dict(agent.file.training), f"File {path / 'config.json'}")
     if not found:
         raise InputError(f"The directory {directory} has no agents; expected directories such as usfa-seed-0.")
     return found
+
+
+def _name_of(agent: Path) -> str:
+    """The name of an agent's directory, or of the run that it is in."""
+    return agent.parent.name if agent == RunDirectory(agent.parent).agent else agent.name
 
 
 def _score_in_parallel(
@@ -218,7 +225,7 @@ def _score_in_parallel(
 ) -> list[pd.DataFrame]:
     """Scores of every agent, from processes of their own; finished tables are kept in `path`."""
     path.mkdir(exist_ok=True)
-    tables = {directory: path / f"{directory.name}.csv" for directory in agents}
+    tables = {directory: path / f"{_name_of(directory)}.csv" for directory in agents}
     missing = [directory for directory in agents if not tables[directory].exists()]
     done = len(agents) - len(missing)
     with (
