@@ -47,7 +47,7 @@ def quality_figure(quality: pd.DataFrame) -> Figure:
 
 
 def responses_figure(responses: pd.DataFrame, extremes: Mapping[str, NDArray[np.uint8]] | None = None) -> Figure:
-    """What each feature responds to: mean by action, correlation with rewards, and the strongest transitions.
+    """Responses of each feature: mean by action, correlation with rewards, and the strongest transitions.
 
     Args:
         responses: long form with feature, kind ("action" or "reward"), to, value.

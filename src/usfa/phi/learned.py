@@ -43,7 +43,7 @@ _ROWS = 4096  # transitions per pass
 
 @dataclass(frozen=True)
 class PhiReport:
-    """What φ was learned from, and how well it expresses the rewards on held-out episodes."""
+    """Origin of a learned φ, and its quality on held-out episodes."""
 
     environment: str = ""
     """Name of the environment."""

@@ -34,7 +34,7 @@ __all__ = [
 
 
 class Progress(Protocol):
-    """Where a learner reports progress, and keeps its state to resume from."""
+    """Receiver of a learner's progress, and storage for the state to resume from."""
 
     def load(self) -> tuple[int, dict[str, Tensor]] | None:
         """The step and the tensors of the last :meth:`save`; None at the start."""

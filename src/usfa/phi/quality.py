@@ -1,4 +1,4 @@
-"""How well φ expresses rewards: R² and the unexplained share, and the number of features by them."""
+"""Quality of φ: R² and unexplained share of each reward, and the number of features chosen by them."""
 
 from __future__ import annotations
 

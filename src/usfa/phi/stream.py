@@ -21,7 +21,7 @@ __all__ = ["TaskEstimate", "TaskStream"]
 
 @dataclass(frozen=True)
 class TaskEstimate:
-    """What is known about a task after some of its rewards were seen."""
+    """Estimate of a task from the rewards seen so far."""
 
     task: InferredTask
     """w with its standard error; accepted wherever a task is expected."""

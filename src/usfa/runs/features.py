@@ -374,7 +374,7 @@ def quality_table(phi: LearnedPhi) -> pd.DataFrame:
 
 
 def responses_table(phi: LearnedPhi, data: Transitions) -> pd.DataFrame:
-    """What each feature responds to: its mean for every action, and its correlation with every reward."""
+    """Responses of each feature: its mean for every action, and its correlation with every reward."""
     values = predict(phi.model, data)
     rows = [
         (name, "action", str(action), _mean(values[data.action == action, index], data.weight[data.action == action]))
