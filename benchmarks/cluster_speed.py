@@ -24,9 +24,9 @@ import torch
 
 from usfa.agents import Agent
 from usfa.cluster import ClusterConfig
-from usfa.cluster.acting import ClusterActing
 from usfa.cluster.planning import Costs, Site, measure_costs, predict
 from usfa.cluster.ray import RayFleet, connected, cpus_here
+from usfa.cluster.remote_acting import ClusterActing
 from usfa.evaluation import write_table
 from usfa.figures import save
 from usfa.figures.cluster import plan

@@ -15,7 +15,7 @@ from room_sheet import DISTANCES as OUR_DISTANCES
 from room_sheet import line_up, random_views
 
 from usfa.environments.doom import DoomRoom
-from usfa.environments.room.rules import OBJECTS
+from usfa.environments.room.objects import OBJECTS
 
 Image = NDArray[np.uint8]
 

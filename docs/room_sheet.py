@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from usfa.environments.room.env import RoomBatch
-from usfa.environments.room.rules import OBJECTS, RoomRules
+from usfa.environments.room.objects import OBJECTS
+from usfa.environments.room.rules import RoomRules
 
 __all__ = ["DISTANCES", "contact_sheet", "line_up", "main", "random_views"]
 

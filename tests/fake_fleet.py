@@ -4,9 +4,9 @@ from operator import itemgetter
 
 import numpy as np
 
-from usfa.cluster.acting import Arrival
 from usfa.cluster.actor import Actor
 from usfa.cluster.messages import Weights
+from usfa.cluster.remote_acting import Arrival
 
 
 def unchanged(arrived):

@@ -82,7 +82,7 @@ def test_every_unit_has_a_layer():
     ("relative", "code", "line"),
     [
         ("losses.py", "import usfa.environments", 1),
-        ("networks/runs.py", "from usfa.environments.batch import Step", 1),
+        ("networks/parallel_runs.py", "from usfa.environments.batch import Step", 1),
         ("environments/batch.py", "def f():\n    from usfa.networks import Parameters", 2),
         ("functional/exact.py", "if TYPE_CHECKING:\n    from usfa import agents", 2),
         ("agents/usfa.py", "from ..rollout import Rollout", 1),

@@ -14,9 +14,9 @@ from fake_fleet import FakeFleet
 from small_room import LEARNER, NETWORK, ROOM, SPEC
 from usfa.agents import AGENTS
 from usfa.cluster import ClusterConfig, read_account
-from usfa.cluster.acting import GIVE_UP_AFTER, ClusterActing
 from usfa.cluster.actor import Actor
 from usfa.cluster.ledger import ActorId
+from usfa.cluster.remote_acting import GIVE_UP_AFTER, ClusterActing
 from usfa.errors import Diverged, InputError
 from usfa.learning import Learner, Rollout
 from usfa.learning.draws import Seeds
@@ -239,7 +239,7 @@ def test_other_versions_on_another_node_are_one_sentence(make_learner, name):
 def clock(monkeypatch):
     """Five seconds pass whenever somebody looks at it."""
     seconds = itertools.count(step=5)
-    monkeypatch.setattr("usfa.cluster.acting.time.monotonic", lambda: float(next(seconds)))
+    monkeypatch.setattr("usfa.cluster.remote_acting.time.monotonic", lambda: float(next(seconds)))
 
 
 def test_a_hung_actor_is_reported_and_replaced(tmp_path, make_learner, clock):

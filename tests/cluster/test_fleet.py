@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from usfa.cluster.acting import Arrival
 from usfa.cluster.ledger import ActorId
 from usfa.cluster.ray import RayFleet, _explained, _Head
+from usfa.cluster.remote_acting import Arrival
 from usfa.errors import InputError
 
 ACTOR = ActorId(0, 3, 0)

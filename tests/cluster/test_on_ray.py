@@ -14,8 +14,8 @@ from counted_trip import steps_counted
 from small_room import LEARNER, NETWORK, ROOM, SPEC, collected
 from usfa.agents import AGENTS
 from usfa.cluster import ClusterConfig, read_account
-from usfa.cluster.acting import ClusterActing
 from usfa.cluster.ray import RayFleet, connected
+from usfa.cluster.remote_acting import ClusterActing
 from usfa.evaluation import read_scores
 from usfa.learning import Learner
 from usfa.runs import preset, train

@@ -41,7 +41,7 @@ from trial_log import TrialLog
 
 from fake_fleet import FakeFleet
 from usfa.cli import main
-from usfa.cluster.acting import ClusterActing
+from usfa.cluster.remote_acting import ClusterActing
 from usfa.errors import InputError
 from usfa.files import read_checked, sha256, write_checked, write_json
 from usfa.learning import Learner
@@ -119,7 +119,7 @@ def quiet():
         mock.patch("usfa.cli.evaluate.progress_console", return_value=console),
         mock.patch("usfa.runs.training.connected", contextlib.nullcontext),
         mock.patch("usfa.runs.training.RayFleet", side_effect=lambda _: FakeFleet()),
-        mock.patch("usfa.cluster.acting.END_SECONDS", 0.1),
+        mock.patch("usfa.cluster.remote_acting.END_SECONDS", 0.1),
         mock.patch.multiple("usfa.evaluation.accuracy", _FEWEST=4, _FEWEST_AROUND=1, _HORIZONS=1, _SHORTEST=4),
         mock.patch.object(Figure, "savefig", write_lines),
     ):

@@ -27,9 +27,9 @@ import torch
 from numpy.typing import NDArray
 
 from usfa.agents import Agent
-from usfa.cluster.acting import ClusterActing
 from usfa.cluster.config import ClusterConfig, requests_per_actor
 from usfa.cluster.ray import RayFleet
+from usfa.cluster.remote_acting import ClusterActing
 from usfa.environments import EnvironmentSource
 from usfa.errors import InputError
 from usfa.learning import Learner, LearnerConfig

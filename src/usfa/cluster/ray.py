@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from usfa.cluster.acting import Arrival
 from usfa.cluster.actor import Actor, Job
 from usfa.cluster.config import ClusterConfig
 from usfa.cluster.ledger import ActorId
 from usfa.cluster.messages import Weights
+from usfa.cluster.remote_acting import Arrival
 from usfa.errors import InputError, told
 
 __all__ = ["RayFleet", "connected", "cpus_here"]

@@ -14,17 +14,8 @@ from usfa.evaluation.fronts import (
     reference_point,
 )
 from usfa.evaluation.score import Scorer, Scores, ScoringProtocol, evaluate
-from usfa.evaluation.table import (
-    SCORE_COLUMNS,
-    Summary,
-    bootstrap_interval,
-    csv_bytes,
-    interquartile_mean,
-    read_scores,
-    score_table,
-    summarise,
-    write_table,
-)
+from usfa.evaluation.statistics import Summary, bootstrap_interval, interquartile_mean, summarise
+from usfa.evaluation.table import SCORE_COLUMNS, csv_bytes, read_scores, score_table, write_table
 
 __all__ = [
     "SCORE_COLUMNS",

@@ -29,7 +29,6 @@ from usfa.functional.fronts import (
     sparsity,
     utility_loss,
 )
-from usfa.functional.inference import LARGE_SHARE, InferredTask, infer_task, unexplained_share
 from usfa.functional.returns import lambda_return, watkins_lambda
 from usfa.functional.successor import (
     Gpi,
@@ -40,6 +39,7 @@ from usfa.functional.successor import (
     q_values,
     take_actions,
 )
+from usfa.functional.task_inference import LARGE_SHARE, InferredTask, infer_task, unexplained_share
 
 __all__ = [
     "LARGE_SHARE",

@@ -2,7 +2,7 @@
 
 from usfa.networks.config import MNIH_2015, NetworkConfig, convolutions_for
 from usfa.networks.layers import Convolutions, mlp
-from usfa.networks.runs import Parameters, Runs, over_runs
+from usfa.networks.parallel_runs import Parameters, Runs, over_runs
 from usfa.networks.universal import (
     NETWORKS,
     TRUNKS,

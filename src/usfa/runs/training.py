@@ -28,8 +28,8 @@ from usfa.agents import (
     save_agent,
 )
 from usfa.cluster import ClusterConfig
-from usfa.cluster.acting import ClusterActing
 from usfa.cluster.ray import RayFleet, connected
+from usfa.cluster.remote_acting import ClusterActing
 from usfa.decisions import candidate_set
 from usfa.environments import LEARNED, Environment, ObservationSpec, action_count, feature_count
 from usfa.environments.batch import close_environment, failing_in

@@ -18,7 +18,8 @@ from gymnasium.utils.env_checker import check_env
 from usfa.environments import EnvironmentBatch, action_count, feature_count, make
 from usfa.environments.doom import DoomRoom, env, pictures, scenario
 from usfa.environments.doom.env import Camera
-from usfa.environments.room.rules import ACTIONS, OBJECTS, RoomRules, wall_cells, wall_distance
+from usfa.environments.room.objects import OBJECTS
+from usfa.environments.room.rules import ACTIONS, RoomRules, wall_cells, wall_distance
 from usfa.environments.room.textures import BOXES
 from usfa.errors import InputError
 

@@ -13,7 +13,8 @@ import pytest
 from usfa.environments.doom import pictures, write_scenario
 from usfa.environments.doom.scenario import counter_slots, decorate, object_type, textmap
 from usfa.environments.room import rules as room_rules
-from usfa.environments.room.rules import OBJECTS, RoomRules
+from usfa.environments.room.objects import OBJECTS
+from usfa.environments.room.rules import RoomRules
 from usfa.environments.room.textures import BOXES, surface
 from usfa.errors import InputError
 

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usfa.environments.doom.scenario import MAP, TICS, UNITS, counter_slots, object_type, write_scenario
-from usfa.environments.room.rules import ACTIONS, FIELD_OF_VIEW, OBJECTS, Action, RoomRules, given_rules
+from usfa.environments.room.objects import OBJECTS
+from usfa.environments.room.rules import ACTIONS, FIELD_OF_VIEW, Action, RoomRules, given_rules
 from usfa.errors import InputError
 
 if TYPE_CHECKING:

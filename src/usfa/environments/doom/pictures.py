@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usfa.environments.room import textures
-from usfa.environments.room.rules import OBJECTS
+from usfa.environments.room.objects import OBJECTS
 
 __all__ = ["TILE", "colormap", "palette", "png", "sprite", "surface"]
 

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usfa.environments.doom import pictures
-from usfa.environments.room.rules import CEILING, EYE, OBJECTS, RoomRules, free_places, wall_cells
+from usfa.environments.room.objects import OBJECTS
+from usfa.environments.room.rules import CEILING, EYE, RoomRules, free_places, wall_cells
 from usfa.errors import InputError
 
 __all__ = ["MAP", "TICS", "UNITS", "counter_slots", "decorate", "object_type", "textmap", "write_scenario"]

@@ -8,7 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from usfa.environments.room.rules import ACTIONS, OBJECTS, Action, ObjectType, RoomRules
+from usfa.environments.room.objects import OBJECTS, ObjectType
+from usfa.environments.room.rules import ACTIONS, Action, RoomRules
 
 if TYPE_CHECKING:
     from usfa.environments.room.env import Room, RoomBatch

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from usfa.environments.batch import Step
 from usfa.environments.room.drawing import draw, make_camera
-from usfa.environments.room.rules import ACTIONS, OBJECTS, RoomRules, given_rules
+from usfa.environments.room.objects import OBJECTS
+from usfa.environments.room.rules import ACTIONS, RoomRules, given_rules
 from usfa.environments.room.textures import textures
 from usfa.environments.room.world import World, advance, make_outcome, make_plan, make_world, start
 from usfa.errors import InputError

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from usfa.environments.room.objects import OBJECTS
 from usfa.errors import InputError
 from usfa.records import from_json
 
@@ -19,10 +20,8 @@ __all__ = [
     "CEILING",
     "EYE",
     "FIELD_OF_VIEW",
-    "OBJECTS",
     "SUBSTEPS",
     "Action",
-    "ObjectType",
     "RoomRules",
     "free_places",
     "given_rules",
@@ -58,26 +57,6 @@ ACTIONS: tuple[Action, ...] = (
     Action("turn right", turn=-1),
     Action("forward, turning left", forward=1, turn=1),
     Action("forward, turning right", forward=1, turn=-1),
-)
-
-
-@dataclass(frozen=True)
-class ObjectType:
-    """Name and colour of a type of object; the paper's four come first."""
-
-    name: str
-    colour: tuple[int, int, int]
-
-
-OBJECTS: tuple[ObjectType, ...] = (
-    ObjectType("tv", (40, 70, 230)),
-    ObjectType("ball", (225, 40, 40)),
-    ObjectType("hat", (30, 170, 60)),
-    ObjectType("balloon", (250, 200, 30)),
-    ObjectType("cone", (245, 120, 20)),
-    ObjectType("crate", (140, 90, 45)),
-    ObjectType("star", (200, 60, 200)),
-    ObjectType("bottle", (40, 190, 200)),
 )
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from usfa.environments.room.rules import OBJECTS
+from usfa.environments.room.objects import OBJECTS
 
 __all__ = [
     "BOXES",
