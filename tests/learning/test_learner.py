@@ -538,6 +538,24 @@ def test_own_optimisers_are_used_saved_and_keep_runs_apart(network):
         torch.testing.assert_close(x[0], learner.network.state[name][1], rtol=0, atol=1e-5)
 
 
+class TwoRates(UsfaAgent):
+    """An agent whose first parameter does not learn."""
+
+    def optimizer(self, parameters, learning_rate):
+        groups = [{"params": parameters[:1], "lr": 0.0}, {"params": parameters[1:], "lr": learning_rate}]
+        return torch.optim.SGD(groups)
+
+
+@pytest.mark.parametrize("seeds", [(1,), (1, 3)])
+def test_parameter_groups_keep_their_own_learning_rates(seeds):
+    learner = learner_for(Trip, task_set("trip-train"), ALGORITHM_1, seeds, f"{__name__}:TwoRates", NETWORK)
+    before = [x.detach().clone() for x in learner.network.trained]
+    steps(learner, 7)
+    fixed, *learned = [torch.equal(old, new) for old, new in zip(before, learner.network.trained, strict=True)]
+    assert fixed
+    assert not any(learned)
+
+
 # --- networks and samplers of the user's own ---
 
 

@@ -87,6 +87,7 @@ class Learner:
         has_target = config.target_every is not None or config.ema is not None
         self.target = self.network.copy() if has_target else None
         self.optimizer = agent.optimizer(self.network.trained, config.learning_rate)
+        self._learning_rates = [group["lr"] for group in self.optimizer.param_groups]
         self.replay = Replay(config.replay_capacity)
         self.updates = 0
         self.frames = np.zeros(len(self.seeds), np.int64)
@@ -165,15 +166,15 @@ class Learner:
         return torch.cat(norms)
 
     def _optimise(self) -> None:
-        """Make a step of the optimiser, with a learning rate that falls linearly to 0 over the budget of each run.
+        """Make a step of the optimiser, with learning rates that fall linearly to 0 over the budget of each run.
 
-        An optimiser has one learning rate for all runs. Where runs differ, each moves only a share of the way to its
+        A parameter group has one learning rate for all runs. Where runs differ, each moves only a share of the way to its
         new weights, which is equivalent to a smaller learning rate.
         """
         remaining = np.clip(1 - self.progress / self.config.budget, 0, 1)
         largest = float(remaining.max())
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.config.learning_rate * largest
+        for group, learning_rate in zip(self.optimizer.param_groups, self._learning_rates, strict=True):
+            group["lr"] = learning_rate * largest
         if (remaining == largest).all():
             self.optimizer.step()
             return
