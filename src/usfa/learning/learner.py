@@ -168,8 +168,8 @@ class Learner:
     def _optimise(self) -> None:
         """Make a step of the optimiser, with learning rates that fall linearly to 0 over the budget of each run.
 
-        A parameter group has one learning rate for all runs. Where runs differ, each moves only a share of the way to its
-        new weights, which is equivalent to a smaller learning rate.
+        A parameter group has one learning rate for all runs. Where runs differ, each moves only a share of the way to
+        its new weights, which is equivalent to a smaller learning rate.
         """
         remaining = np.clip(1 - self.progress / self.config.budget, 0, 1)
         largest = float(remaining.max())
