@@ -432,6 +432,15 @@ def test_weights_of_another_format(saved):
         ({"network": {"trunk": [7], "embedding": [5, 4], "head": [6]}}, r"weights"),
         ({"network": {"trunk": [], "embedding": [5, 4], "head": [6]}}, r"trunk"),
         ({"spec": {"observation": {"shape": [3], "states": 3, "start": 0}, "actions": 8, "features": 2}}, r"weights"),
+        *(
+            ({"spec": {"observation": {"shape": shape}, "actions": 8, "features": 2}}, r"The shape of observations is ")
+            for shape in ([], [0], [-1], [5, 5], [2**70])
+        ),
+        *(
+            ({"spec": {"observation": {"shape": [3]}, "actions": 8, "features": 2, name: count}}, f"number of {name}")
+            for name in ("actions", "features")
+            for count in (0, -1, 2**70)
+        ),
     ],
 )
 def test_config_that_is_not_what_was_saved(saved, fields, sentence):

@@ -234,6 +234,12 @@ def test_damaged_metrics_are_left_out_with_a_warning(run):
         assert run.read_metrics() == [lines[0], lines[2]]
 
 
+def test_lines_of_another_log_are_no_metrics(run):
+    line = {"updates": 20, "loss": 0.1}
+    run.metrics.write_bytes(checked_lines([{"updates": 20, "actor": 1}, line])[0])
+    assert run.read_metrics() == [line]
+
+
 def test_metrics_of_earlier_versions_have_no_checksums(run):
     lines = [{"updates": k, "loss": 0.1} for k in (20, 40)]
     run.metrics.write_text("\n".join(["{torn", *map(json.dumps, lines), ""]))

@@ -27,6 +27,12 @@ class AgentSpec:
     features: int
     masked: bool = False  # the environment has an action mask
 
+    def __post_init__(self) -> None:
+        """Check the sizes, which may be those of a damaged file."""
+        for name, count in (("actions", self.actions), ("features", self.features)):
+            if not 1 <= count < 2**31:
+                raise InputError(f"The number of {name} is {count}; expected at least 1.")
+
 
 class Agent(ABC):
     """Acts on a task w with the policies z in C, and learns about policies z.

@@ -44,6 +44,12 @@ class ObservationSpec:
     reach: tuple[float, ...] = ()  # from the centre to the bounds
     parts: tuple[tuple[str, ObservationSpec], ...] = ()  # of a Dict by key, of a Tuple by index
 
+    def __post_init__(self) -> None:
+        if len(self.shape) not in (1, 3) or not all(
+            1 <= size < 2**31 for size in self.shape
+        ):  # of a file that is not ours
+            raise InputError(f"The shape of observations is {self.shape}; expected (F,), or (H, W, C) of an image.")
+
     @classmethod
     def of(cls, space: gym.Space[Any]) -> ObservationSpec:
         """Make the spec of a space; InputError if the space is not supported."""

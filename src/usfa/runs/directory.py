@@ -304,7 +304,7 @@ class RunDirectory:
                 self.check_unchanged(self.metrics.name)
             except InputError as error:
                 warnings.warn(str(error), stacklevel=2)
-        return [line for line in found.values if isinstance(line.get("updates"), int)]
+        return [line for line in found.values if isinstance(line.get("updates"), int) and "loss" in line]
 
     def last_metrics(self) -> dict[str, Any]:
         """Read the last line of metrics.jsonl, to show progress; empty if there is none."""
