@@ -710,7 +710,7 @@ def test_train_on_an_environment_of_ones_own(own, desk, capsys):
 
 
 def test_train_an_environment_by_its_name(own, desk, capsys):
-    words = ["--env", "own_module:Own", "--phi", "own_module:phi", "--learner.gamma", "0.9", "--frames", "600"]
+    words = ["--env", "own_module:Own", "--phi", "own_module:phi", "--learner.gamma", "0.9", "--frames", "200"]
     words += ["--evaluation.episodes", "1"]
     assert main(["train", *words]) == 0
     written = capsys.readouterr()

@@ -144,7 +144,8 @@ def test_resume_after_a_failure_gives_the_same_bytes(tmp_path, monkeypatch, room
 def test_the_other_agents_of_the_paper_train(tmp_path, name):
     config = small(name)
     evaluation = replace(config.evaluation, tasks=("1,-1",), snapshots=1)
-    config = replace(config, evaluation=evaluation, precision="fp32", threads=1)
+    learner = replace(config.learner, budget=300)
+    config = replace(config, learner=learner, evaluation=evaluation, precision="fp32", threads=1)
     scores = read_scores(train(config, tmp_path / "run", name=name).scores)
     assert scores.agent.unique().tolist() == [name]
     assert scores.candidates.unique().tolist() == list(config.evaluation.candidates)
