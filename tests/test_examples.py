@@ -96,4 +96,4 @@ def test_an_own_algorithm_trains_on_a_cluster(own_run, tmp_path):
     done = command("train", own_run / "config.json", "--trust", "--cluster", "local", *small, "--out", path)
     assert done.returncode == 0, done.stderr
     assert "FixedMargin" in (path / "scores.csv").read_text()
-    assert command("evaluate", path, "--task", "0.7,0.3", "--trust").returncode == 0
+    assert (path / "agent" / "weights.safetensors").exists()
