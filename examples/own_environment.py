@@ -1,5 +1,6 @@
 """Your own environment: a class with a vector reward. Check it, train once, then change preferences as you like."""
 
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -35,18 +36,17 @@ class Garden(gym.Env[Any, Any]):
         return np.array(self.place), phi, ground == "G", self.clock == 20, {}
 
 
-def main() -> None:
+def main(episodes: int) -> None:
     print("\n".join(f"{finding.severity}: {finding.sentence}" for finding in check_environment(Garden)))
     learner = LearnerConfig(policies="box:-1,1", environments=8, trajectory_length=4, gamma=0.9, epsilon=0.5)
     config = usfa.TrainConfig(
         environment="own_environment:Garden",  # module:Class; an id of Gymnasium works as well
         training_tasks="1,0,0;0,1,0;0,0,1",
-        learner=replace(learner, learning_rate=3e-3, budget=2500),
+        learner=replace(learner, learning_rate=3e-3, budget=episodes),
         evaluation=EvaluationConfig(snapshots=1, episodes=1),
         seeds=(0,),
     )
-    agent = usfa.load(usfa.train(config, "runs/garden", "overwrite").path)
-    env = Garden()
+    agent, env = usfa.load(usfa.train(config, "runs/garden", "overwrite").path), Garden()
     for task in ([0, 0, 1], [-1, 0, 1], [-1, 1, 0], [1, -1, 0]):
         policy, (observation, _), total, done = agent.policy(task), env.reset(), np.zeros(3), False
         while not done:
@@ -56,4 +56,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 2500)

@@ -20,7 +20,7 @@ def main(frames: int) -> None:
     config = replace(
         config,
         learner=replace(config.learner, budget=frames, policies="task+gaussian:0.05", tasks="resampled"),
-        evaluation=replace(config.evaluation, snapshots=1, tasks=()),
+        evaluation=replace(config.evaluation, snapshots=1, tasks=(), episodes=1),
     )
     agent = usfa.load(usfa.train(config, tempfile.mkdtemp(), existing="overwrite", console=None).path)
 

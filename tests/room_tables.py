@@ -63,19 +63,19 @@ def scores(levels=LEVELS, seeds=(0, 1, 2), snapshots=(0, 2_000_000, 4_000_000), 
         spread: between the normalised scores of two seeds.
         change: of the level by Eq. 3, from (key, task_set, task, seed).
     """
-    known = yardstick().drop_duplicates(["task", "policy"]).pivot(index="task", columns="policy", values="mean")
+    known = {(task, policy): mean for _, task, policy, mean, *_ in yardstick().itertuples(index=False)}
+    sets = [(name, task) for name in SETS for task in tasks_of(name)]
     rows = []
     for (key, level), seed, snapshot in product(levels.items(), seeds, snapshots):
         offset = spread * (seed - (len(seeds) - 1) / 2)
         for rule in rules_of(key) if snapshot == snapshots[-1] else ["gpi"]:
-            for name in SETS:
-                for task in tasks_of(name):
-                    extra = change(key, name, task, seed) if change and rule == "gpi" else RULES[rule]
-                    normalised = (level + extra + offset) * snapshot / snapshots[-1]
-                    random, oracle = known.random[task], known.oracle[task]
-                    score = random + normalised * (oracle - random)
-                    labels = (*key, rule, "room-train", "gaussian:0.1", seed, snapshot, snapshot // 900, snapshot)
-                    rows.append((*labels, name, task, score, float("nan"), normalised))
+            labels = (*key, rule, "room-train", "gaussian:0.1", seed, snapshot, snapshot // 900, snapshot)
+            for name, task in sets:
+                extra = change(key, name, task, seed) if change and rule == "gpi" else RULES[rule]
+                normalised = (level + extra + offset) * snapshot / snapshots[-1]
+                random, oracle = known[task, "random"], known[task, "oracle"]
+                score = random + normalised * (oracle - random)
+                rows.append((*labels, name, task, score, float("nan"), normalised))
     return pd.DataFrame(rows, columns=[*SCORE_COLUMNS, "normalised"])
 
 

@@ -27,6 +27,8 @@ from usfa.runs.settings import _nearest_divisor
 from usfa.tasks import SPREAD_SETS, TASK_SETS, format_task, task_set
 from usfa.version import __version__
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 SMALL = ["--seeds", "0", "1", "--learner.budget", "10", "--learner.replay-ratio", "1", "--evaluation.snapshots", "2"]
 
 
@@ -391,7 +393,8 @@ def test_check_an_environment_with_arguments_and_phi(own, capsys):
 
 
 def test_arguments_of_an_environment_are_added_to_those_it_has_and_may_be_repeated_to_resume(own, desk, capsys):
-    words = ["train", "own_module:Own", "--learner.budget", "300", "--out", "run", "--environment-arguments", "last"]
+    words = ["train", "own_module:Own", "--learner.budget", "300", "--evaluation.episodes", "1", "--out", "run"]
+    words += ["--environment-arguments", "last"]
     assert main([*words, "2"]) == 0
     assert json.loads((desk / "run" / "config.json").read_text())["environment_arguments"] == {"last": 2}
     following = capsys.readouterr().out.split(" evaluate ")[1].split()
@@ -707,7 +710,8 @@ def test_train_on_an_environment_of_ones_own(own, desk, capsys):
 
 
 def test_train_an_environment_by_its_name(own, desk, capsys):
-    words = ["--env", "own_module:Own", "--phi", "own_module:phi", "--learner.gamma", "0.9", "--frames", "600"]
+    words = ["--env", "own_module:Own", "--phi", "own_module:phi", "--learner.gamma", "0.9", "--frames", "200"]
+    words += ["--evaluation.episodes", "1"]
     assert main(["train", *words]) == 0
     written = capsys.readouterr()
     assert "own_module:Own: table of 3 states: one-hot" in written.err

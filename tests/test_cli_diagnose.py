@@ -48,6 +48,7 @@ def test_tables_and_figure_are_written_and_told(desk, capsys):
     assert "was not measured" not in out
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_rules_and_candidates_can_be_chosen(desk, capsys):
     words = "diagnose trip --task 1,0.5 --candidates train+task --rule follow cautious:2 --episodes 1 --out here"
     assert main(words.split()) == 0
@@ -56,6 +57,7 @@ def test_rules_and_candidates_can_be_chosen(desk, capsys):
     assert actors[actors.actor == "policy"].name.tolist() == ["10", "01", "1,0.5"]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_nothing_is_replaced_without_being_told_to(desk, capsys):
     words = "diagnose trip --task 0.7,0.7 --episodes 1 --out here"
     assert main(words.split()) == 0

@@ -47,6 +47,7 @@ def test_a_shipped_agent_on_a_hundred_preferences(desk, capsys):
     assert volume[-5:] == ["0.9", "0,-50", "100", "×", "1"]
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("rule", ["gpi", "cautious:2", "follow"])
 def test_a_rule_can_be_chosen(desk, capsys, rule):
     words = (
@@ -59,6 +60,7 @@ def test_a_rule_can_be_chosen(desk, capsys, rule):
     pd.testing.assert_frame_equal(front, expected)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_same_command_gives_the_same_files(desk, capsys):
     for out in ("one", "two"):
         words = f"front trip --candidates sample:3 --epsilon 0.3 --rng 7 --preferences simplex:20 --out {out}"
@@ -67,6 +69,7 @@ def test_the_same_command_gives_the_same_files(desk, capsys):
         assert (desk / "one" / name).read_bytes() == (desk / "two" / name).read_bytes()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_training_seed_and_preferences_of_ones_own(desk, capsys, tiny_run):
     words = ["front", str(tiny_run.path), "--seed", "1", "--preferences", "1,0;-1,0.5", "--known", "none"]
     assert main([*words, "--out", "out"]) == 0
@@ -81,6 +84,7 @@ def test_a_training_seed_and_preferences_of_ones_own(desk, capsys, tiny_run):
     assert not any(line.startswith(("maximum", "hypervolume")) for line in out.splitlines())
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_known_front_of_ones_own(desk, capsys):
     words = ["front", "trip", "--preferences", "simplex:3", "--known", "2,0;0,2;1.5,1.5"]
     assert main(words) == 0
@@ -88,6 +92,7 @@ def test_a_known_front_of_ones_own(desk, capsys):
     assert pd.read_csv(desk / "runs" / "front-trip" / "known.csv").supported.tolist() == [True, True, True]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_known_front_in_a_file(desk, capsys):
     few = ["front", "trip", "--preferences", "simplex:5"]
     assert main(few) == 0
@@ -99,12 +104,14 @@ def test_a_known_front_in_a_file(desk, capsys):
     assert "get more than the known front" not in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_known_front_that_is_no_bound_is_told(desk, capsys):
     assert main(["front", "trip", "--preferences", "simplex:5", "--known", "0.1,0.1"]) == 0
     out = capsys.readouterr().out
     assert "5 of 5 preferences get more than the known front has: it is not complete, or belongs to another γ." in out
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_nothing_of_an_earlier_call_is_left(desk, capsys):
     assert main(["front", "trip", "--preferences", "simplex:5"]) == 0
     assert files(desk / "runs" / "front-trip") == EVERYTHING

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -35,9 +36,14 @@ class Page(HTMLParser):
             self.inside = None
 
 
+@cache
+def pages_of(site):
+    return {path: Page(path.read_text("utf-8")) for path in site.rglob("*.html")}
+
+
 def dead_links(site):
     """(page, link) of every link inside of the site that leads to no file, or to no anchor of it."""
-    pages = {path: Page(path.read_text("utf-8")) for path in site.rglob("*.html")}
+    pages = pages_of(site)
     for path, page in pages.items():
         for link in page.links:
             target = urlsplit(link)
@@ -72,7 +78,7 @@ def test_pages_are_grouped_and_the_glossary_is_first(site):
 
 def test_links_to_source_open_as_pages(site):
     """Only what is no text, or too long for a page, is a download."""
-    pages = [Page(path.read_text("utf-8")) for path in site.rglob("*.html")]
+    pages = pages_of(site).values()
     linked = {link for page in pages for link in page.links if "source/" in link}
     assert len(linked) > 100
     assert [link for page in pages for link in page.downloads if link.endswith((".py", ".md", ".yaml"))] == []

@@ -27,7 +27,7 @@ TRIP = replace(
     TRIP,
     environment="counted_trip:CountedTrip-v0",
     seeds=tuple(range(10)),
-    learner=replace(TRIP.learner, environments=2, trajectory_length=2, replay_ratio=7, budget=600),
+    learner=replace(TRIP.learner, environments=2, trajectory_length=2, replay_ratio=7, budget=300),
     evaluation=replace(TRIP.evaluation, tasks=("trip-directions",), candidates=("task",), snapshots=1),
 )
 # Ray leaves files and sockets open, and Python says so when it collects them.

@@ -95,8 +95,10 @@ def test_a_table_gives_a_figure_and_the_same_bytes_twice(draw, tmp_path):
     assert content == (tmp_path / "two.png").read_bytes()
 
 
-def test_saved_figures_have_the_resolution_of_the_style_also_outside_its_context(tmp_path):
+def test_saved_figures_have_the_resolution_of_the_style_also_outside_its_context(tmp_path, monkeypatch):
     """A figure of 3 × 2 inches at 250 dpi; the context of drawing has ended when it is saved."""
+    monkeypatch.undo()  # of the fewer pixels
+    assert style.DPI == 250
     with styled():
         figure = Figure(figsize=(3, 2))
         figure.subplots().plot([0, 1])

@@ -83,10 +83,10 @@ def test_same_seed_same_parameters(config, kind):
     one, two = trip_learner(config, kind=kind), trip_learner(config, kind=kind)
     torch.manual_seed(123)  # nothing may listen to the global generators
     np.random.seed(123)  # noqa: NPY002
-    steps(one, 20)
+    steps(one, 10)
     torch.manual_seed(321)
     np.random.seed(321)  # noqa: NPY002
-    steps(two, 20)
+    steps(two, 10)
     assert_same(one, two)
 
 
@@ -112,7 +112,7 @@ def test_global_generators_are_left_alone():
 def test_a_run_does_not_depend_on_its_neighbours(config):
     alone, together = trip_learner(config, (3,)), trip_learner(config, (1, 3, 5))
     for learner in (alone, together):
-        steps(learner, 30)
+        steps(learner, 15)
     assert alone.frames[0] == together.frames[1]
     assert alone.episodes[0] == together.episodes[1]
     for name, x in alone.network.state.items():
@@ -135,15 +135,15 @@ def test_resuming_a_run_does_not_depend_on_its_neighbours():
 @pytest.mark.parametrize("kind", ["usfa", "uvfa"])
 def test_a_resumed_run_goes_on_to_the_bit(config, kind):
     learner = trip_learner(config, kind=kind)
-    steps(learner, 11)
+    steps(learner, 8)
     state = saved(learner)
-    expected = steps(learner, 12)
+    expected = steps(learner, 6)
     resumed = trip_learner(config, kind=kind)
     resumed.load_state(*state)
-    found = steps(resumed, 12)
+    found = steps(resumed, 6)
     assert_same(learner, resumed)
-    assert resumed.rounds == 23
-    assert resumed.updates == 23 * config.updates_per_round
+    assert resumed.rounds == 14
+    assert resumed.updates == 14 * config.updates_per_round
     for one, two in zip(expected, found, strict=True):
         assert np.array_equal(one.loss, two.loss)
         assert np.array_equal(one.episode_phi, two.episode_phi)

@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -16,6 +17,7 @@ import usfa
 from usfa.agents import read_agent
 from usfa.errors import InputError, Interrupted
 from usfa.evaluation import read_scores
+from usfa.figures import save_all
 from usfa.networks import NetworkConfig
 from usfa.paper.experiment import Job, RunsFailed, run_jobs
 from usfa.paper.room import RoomExperiment, report_agents, reproduce_room
@@ -55,6 +57,7 @@ def files(path):
 
 
 def test_everything_is_trained_once_and_reported(tiny, monkeypatch, tmp_path):
+    monkeypatch.setattr("usfa.paper.experiment.save_all", partial(save_all, formats=("png",)))
     run = reproduce_room(EXPERIMENT, tmp_path / "room")
     scores = read_scores(run.path / "scores.csv")
     assert set(scores.agent) == {"usfa", "uvfa"}

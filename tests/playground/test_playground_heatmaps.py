@@ -88,10 +88,10 @@ def test_normalised_scores_in_the_room_are_0_for_the_random_policy_and_1_for_the
     rooms = {name: RoomBatch(18, rules, seeds=layouts.tolist(), image_size=8) for name in ("random", "oracle")}
     policies, w = {"random": random_policy(0), "oracle": Oracle(rules)}, np.tile(request.tasks, (2, 1))
     scores = heatmap(replace(request, quantity="score"), agent)
-    *_, (partial, score) = islice(zip(heatmap(request, agent), scores, strict=False), 60)
+    *_, (partial, score) = islice(zip(heatmap(request, agent), scores, strict=False), 30)
     means = {}
     for name, batch in rooms.items():
-        for _ in range(60):
+        for _ in range(30):
             batch.move(policies[name].act(batch.world, w))
         means[name] = (batch.world.collected * w).sum(axis=1).reshape(2, 3, 3).mean(axis=0)
     apart = means["oracle"] > means["random"] + 1e-9

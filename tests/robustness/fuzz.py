@@ -40,6 +40,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 from trial_log import TrialLog
 
 from fake_fleet import FakeFleet
+from undrawn import write_lines
 from usfa.cli import main
 from usfa.cluster.remote_acting import ClusterActing
 from usfa.errors import InputError
@@ -125,11 +126,6 @@ def quiet():
     ):
         warnings.simplefilter("always")
         yield
-
-
-def write_lines(figure, file, **_):
-    """The data of a figure instead of its picture, which takes longer than everything else."""
-    file.write(repr([line.get_xydata().tolist() for axes in figure.axes for line in axes.lines]).encode())
 
 
 def run(words, folder):

@@ -175,7 +175,8 @@ def run_with_functions(tiny_config, tmp_path_factory):
     """A run whose φ is computed by functions of the user."""
     phi = usfa.learn_features("trip", [height, effort], learner="rewards", steps=200, console=None)
     learner = replace(tiny_config.learner, budget=8)
-    config = replace(tiny_config, phi=phi, seeds=(0,), learner=learner)
+    evaluation = replace(tiny_config.evaluation, tasks=("trip-train",), snapshots=1, episodes=2)  # there are no tables
+    config = replace(tiny_config, phi=phi, seeds=(0,), learner=learner, evaluation=evaluation)
     return usfa.train(config, tmp_path_factory.mktemp("functions") / "run", console=None)
 
 

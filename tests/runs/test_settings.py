@@ -65,9 +65,10 @@ def refusal(environment):
 def test_an_environment_that_cannot_be_learned_in_is_refused_in_one_sentence(name, monkeypatch):
     monkeypatch.setattr(settings, "RANDOM_STEPS", 200)
     sentence = refusal(f"broken_environments:{name}")
-    findings = check_environment(f"broken_environments:{name}")
-    assert not sentence or any(finding.severity == "error" for finding in findings)
     assert "\n" not in sentence
+    if sentence:
+        findings = check_environment(f"broken_environments:{name}")
+        assert any(finding.severity == "error" for finding in findings)
 
 
 def test_settings_for_a_class_name_it(monkeypatch):

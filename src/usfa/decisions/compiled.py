@@ -42,7 +42,7 @@ def decide(
         _array(legal, torch.bool),
         _array(optimism, number),
         _array(step_error, number),
-        caution,
+        float(caution),  # numba would compile the loop again for a whole number
         improves,
         chosen,
         improved,

@@ -6,6 +6,7 @@ import copy
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from types import FunctionType
 from typing import Any
 
@@ -35,7 +36,7 @@ class Reward:
     module:function: a function of observation, action and next observation."""
     function: RewardFunction | None = None
 
-    @property
+    @cached_property
     def w(self) -> NDArray[np.float64] | None:
         """The task of "task:…"; None for other rewards."""
         return parse_task(self.text.removeprefix("task:")) if self.text.startswith("task:") else None
@@ -54,7 +55,8 @@ class Reward:
             except Exception as error:  # the function is the user's code and may raise anything
                 raise InputError(f"The reward {self.text!r} failed: {told(error)}.") from error
         if self.w is not None:
-            return np.asarray(reward, np.float64) @ parse_task(self.w, np.size(reward))
+            vector = np.asarray(reward, np.float64)
+            return vector @ (self.w if vector.shape == self.w.shape else parse_task(self.w, vector.size))
         if self.text == "reward":
             return np.asarray(reward).item() if np.size(reward) == 1 else reward
         key = self.text.removeprefix("info:")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -91,25 +91,30 @@ def summarise(table: pd.DataFrame, by: Sequence[str], value: str, seed: int = 0)
         value: the column to summarise.
         seed: seed of the bootstrap.
     """
-    keys, matrices = [], []
-    for key, group in table.groupby(list(by), sort=False):
-        matrix = _matrix(group, value)
+    number = table.groupby(list(by), sort=False).ngroup().to_numpy()
+    order = np.argsort(number, kind="stable")
+    starts = np.flatnonzero(np.diff(number[order], prepend=-1))
+    keys = list(table[list(by)].iloc[order[starts]].itertuples(index=False, name=None))
+    seeds, tasks = table["seed"].to_numpy(), table["task"].to_numpy()
+    values = table[value].to_numpy(dtype=np.float64)
+    matrices = []
+    for key, rows in zip(keys, np.split(order, starts)[1:], strict=True):
+        matrix = _matrix(seeds[rows], tasks[rows], values[rows], value)
         if np.isnan(matrix).any():
             raise InputError(f"The group {key} lacks {value} for some seed and task; expected all of them.")
-        keys.append(key)
         matrices.append(matrix)
-    rows = [(*key, *summary) for key, summary in zip(keys, _summaries(matrices, seed), strict=True)]
-    return pd.DataFrame(rows, columns=[*by, *Summary._fields])
+    summaries = [(*key, *summary) for key, summary in zip(keys, _summaries(matrices, seed), strict=True)]
+    return pd.DataFrame(summaries, columns=[*by, *Summary._fields])
 
 
-def _matrix(group: pd.DataFrame, value: str) -> Array:
+def _matrix(seed: NDArray[Any], task: NDArray[Any], values: Array, name: str) -> Array:
     """Values by seed and task, [R, K], both in order; NaN where there is none. (A pivot takes ten times as long.)"""
-    seeds, row = np.unique(group["seed"].to_numpy(), return_inverse=True)
-    tasks, column = np.unique(group["task"].to_numpy(), return_inverse=True)
+    seeds, row = np.unique(seed, return_inverse=True)
+    tasks, column = np.unique(task, return_inverse=True)
     matrix = np.full((len(seeds), len(tasks)), float("nan"))
-    matrix[row, column] = group[value].to_numpy(dtype=np.float64)
-    if len(group) > matrix.size:
-        raise InputError(f"The table has {value} twice for a seed and task; expected it once.")
+    matrix[row, column] = values
+    if len(values) > matrix.size:
+        raise InputError(f"The table has {name} twice for a seed and task; expected it once.")
     return matrix
 
 

@@ -21,6 +21,7 @@ from usfa.files import write_atomically
 __all__ = [
     "COLOURS",
     "COLUMN",
+    "DPI",
     "EXACT",
     "FORMATS",
     "INK",
@@ -43,6 +44,8 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#5
 """Colours of lines without a meaning of their own."""
 COLUMN, PAGE = 3.35, 6.75
 """Inches: width of a column of a two-column paper, and of its page. At these sizes all text has 7 points or more."""
+DPI = 250
+"""Resolution of PNG files."""
 FORMATS = ("png", "pdf")
 """Formats in which figures are written unless others are given."""
 INK = "#444444"
@@ -117,7 +120,7 @@ def styled() -> Iterator[None]:
         "legend.fontsize": 7.5,
         "legend.framealpha": 0.8,
         "pdf.fonttype": 42,  # text stays text
-        "savefig.dpi": 250,
+        "savefig.dpi": DPI,
         "svg.hashsalt": "usfa",  # otherwise ids in the file are random
         "xtick.labelsize": 7.5,
         "ytick.labelsize": 7.5,

@@ -3,6 +3,7 @@ import pytest
 
 from usfa.environments.room import Oracle, RoomBatch, RoomRules, random_policy
 from usfa.environments.room.oracle import Greedy
+from usfa.environments.room.planning import choose
 from usfa.environments.room.routes import times_to_collect
 from usfa.environments.room.yardstick import as_markdown, returns, yardstick
 from usfa.errors import InputError
@@ -29,14 +30,13 @@ def test_the_oracle_is_far_above_greedy_and_random(oracle, w):
 
 def test_the_oracle_avoids_what_has_negative_value(oracle):
     for w in ([-1, 1, 0, 0], [-1, 1, -1, 0]):
-        negative = np.minimum(w, 0)
-        gained, lost = returns(oracle, w, RULES, range(8)), returns_of_parts(oracle, w, negative)
+        gained, lost = returns_of_parts(oracle, w, np.column_stack([w, np.minimum(w, 0)])).T
         assert gained.mean() > 20
         assert lost.mean() > -0.5
 
 
 def returns_of_parts(policy, w, part):
-    """Σφ·part of episodes that are played for the task w."""
+    """Σφ·part of episodes that are played for the task w; of several parts, one in each column."""
 
     class Fixed:
         def act(self, world, _):
@@ -71,6 +71,12 @@ def test_times_are_those_of_walking_and_turning():
     assert 9.5 / 0.25 < times[here - 100, 0] <= 9.5 / 0.25 + half_turn
 
 
+def test_rooms_that_differ_only_in_their_objects_share_the_table():
+    assert times_to_collect(RULES) is times_to_collect(RoomRules(types=2, objects_per_type=1))
+    assert not times_to_collect(RULES).flags.writeable
+    assert times_to_collect(RoomRules(side=5.0)).shape != times_to_collect(RULES).shape
+
+
 def test_tasks_of_the_wrong_size_are_refused(oracle):
     with pytest.raises(InputError, match=r"The tasks have shape \(3,\); expected \[4\] or \[2, 4\], finite."):
         returns(oracle, [1, 0, 0], RULES, range(2))
@@ -85,6 +91,13 @@ def test_the_table_has_a_row_per_set_task_and_policy():
     assert as_markdown(table).count("\n| room-") == 41
     with pytest.raises(InputError, match="episodes is 1; expected"):
         yardstick(1)
+
+
+def test_tasks_of_each_room_do_not_need_another_compilation(oracle):
+    """It takes ten seconds."""
+    world = RoomBatch(2, RULES, image_size=8).world
+    np.testing.assert_array_equal(oracle.act(world, [1, 0, 0, 0]), oracle.act(world, np.eye(4)[[0, 0]]))
+    assert len(choose.signatures) == 1
 
 
 def test_the_oracle_refuses_rooms_of_other_rules():

@@ -105,4 +105,5 @@ def _tasks(world: World, w: ArrayLike) -> Array:
     tasks = np.asarray(w, np.float64)
     if tasks.shape not in ((features,), (rooms, features)) or not np.isfinite(tasks).all():
         raise InputError(f"The tasks have shape {tasks.shape}; expected [{features}] or [{rooms}, {features}], finite.")
-    return np.ascontiguousarray(np.broadcast_to(tasks, (rooms, features)))
+    # A copy in rows: numba would compile everything again for read-only views, and for columns.
+    return np.array(np.broadcast_to(tasks, (rooms, features)), order="C")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -24,11 +25,20 @@ _WINDOW = 6  # cells around the agent where a detour may begin
 
 
 def times_to_collect(rules: RoomRules) -> NDArray[np.float64]:
-    """Value iteration for T(p) = 1 + min_a T(p after a), 0 within reach; p = [ahead, aside], sides are symmetric."""
-    moves = np.array([[a.forward * rules.speed, a.strafe * rules.speed, a.turn * rules.turn] for a in ACTIONS])
+    """Value iteration for T(p) = 1 + min_a T(p after a), 0 within reach; p = [ahead, aside], sides are symmetric.
+
+    Read-only, because oracles for the same room share the table.
+    """
     half = math.ceil(min(rules.side * 1.45, _FARTHEST) / _TICK)
+    return _times(half, rules.speed, rules.turn, rules.reach)
+
+
+@lru_cache(maxsize=8)  # takes most of a second
+def _times(half: int, speed: float, turn: float, reach: float) -> NDArray[np.float64]:
+    moves = np.array([[a.forward * speed, a.strafe * speed, a.turn * turn] for a in ACTIONS])
     times = np.zeros((2 * half + 1, half + 1))
-    _iterate(times, moves / SUBSTEPS, rules.reach)
+    _iterate(times, moves / SUBSTEPS, reach)
+    times.flags.writeable = False
     return times
 
 
