@@ -16,8 +16,9 @@ demo: $(STAMP)
 
 # A file at a time to each core: fixtures of a file are made once; in order, because files of one long test would come
 # last (tests/conftest.py has those that come first). Processes that tests start find our modules compiled, also where
-# bytecode is not written otherwise: that saves each of them half a second. Coverage is asked of the mathematics only, and its own tests have to reach it: tracing all others as well would
-# cost a tenth of the time. Type checking has one process, so it shares the cores with the mathematics.
+# bytecode is not written otherwise: that saves each of them half a second. Coverage is asked of the mathematics only,
+# and its own tests have to reach it: tracing all others as well would cost a tenth of the time. Type checking has one
+# process, so it shares the cores with the mathematics.
 PARALLEL := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder -m "not long"
 MATHEMATICS := tests/functional tests/decisions
 test test-mathematics: export PYTHONDONTWRITEBYTECODE =
