@@ -170,7 +170,12 @@ def results_of(words, folder):
         return {}
     names = {"train": RESULTS, "plot": ("plot.png",), "export": ("weights.safetensors", "config.json")}[words[0]]
     place = folder / written[words[0]]
-    return {name: (place / name).read_bytes() for name in names if (place / name).is_file()}
+    return {name: content_of(place / name) for name in names if (place / name).is_file()}
+
+
+def content_of(path):
+    """The bytes of a file, without white space behind JSON, which means nothing."""
+    return path.read_bytes().rstrip() if path.suffix == ".json" else path.read_bytes()
 
 
 # --- subjects ---
