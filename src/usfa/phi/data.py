@@ -2,6 +2,7 @@
 
 Files are npz archives with the names of D4RL, without pickles: observations [N, ...], actions [N], next_observations
 [N, ...], rewards [N] or [N, K], and episodes [N] or terminals and timeouts [N]; reward_names and weights are optional.
+φ of a history needs all transitions of an episode in order.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from usfa.environments import Batch, EnvironmentSource, ObservationSpec
+from usfa.environments import Batch, EnvironmentSource, History, ObservationSpec, check_history
 from usfa.errors import InputError
 from usfa.files import read_bytes, write_atomically
 
@@ -37,11 +38,11 @@ _COMMON_PER_RARE = 4  # transitions without a rare reward that are kept for each
 
 @dataclass(frozen=True)
 class Transitions:
-    """N transitions with the rewards of K tasks."""
+    """N transitions with the rewards of K tasks, each with the last H observations and actions."""
 
-    observation: NDArray[Any]  # [N, ...]  encoded, see ObservationSpec
-    action: NDArray[np.int64]  # [N]
-    next_observation: NDArray[Any]  # [N, ...]  encoded
+    observation: NDArray[Any]  # [N, ..., H · C]  encoded, see ObservationSpec and History
+    action: NDArray[np.int64]  # [N], or [N, H] if H > 1
+    next_observation: NDArray[Any]  # [N, ..., C]  encoded
     rewards: NDArray[np.float32]  # [N, K]
     episode: NDArray[np.int64]  # [N]      number of its episode
     weight: NDArray[np.float32]  # [N]      number of transitions that it stands for
@@ -49,9 +50,15 @@ class Transitions:
     names: tuple[str, ...]  # K names of the rewards
     spec: ObservationSpec
     actions: int
+    history: int = 1  # H
 
     def __len__(self) -> int:
         return len(self.action)
+
+    @property
+    def last_action(self) -> NDArray[np.int64]:
+        """The action of each transition itself, [N]."""
+        return self.action if self.history == 1 else self.action[:, -1]
 
     def rows(self, index: NDArray[Any]) -> Transitions:
         """A part of the transitions, by index or mask."""
@@ -100,6 +107,7 @@ class Transitions:
             seen=self.seen,
             reward_names=np.array(self.names),
             encoded=np.array(True),
+            history=np.array(self.history),
         )
         write_atomically(path, content.getvalue())
 
@@ -134,7 +142,9 @@ def check_rewards(data: Transitions) -> None:
 # --- files ---
 
 
-def read_transitions(path: Path, spec: ObservationSpec, actions: int, environment: str) -> Transitions:
+def read_transitions(
+    path: Path, spec: ObservationSpec, actions: int, environment: str, history: int = 1
+) -> Transitions:
     """Read an npz file; raise InputError if it is anything else, or data of another environment.
 
     Args:
@@ -142,30 +152,42 @@ def read_transitions(path: Path, spec: ObservationSpec, actions: int, environmen
         spec: encoding of the observations of the environment.
         actions: their number in the environment.
         environment: its name in errors.
+        history: H, the number of observations before each next one; they are taken from the rows of an episode, unless
+            the file was saved with them.
     """
+    found = _read(path, spec, actions, environment)
+    if found.history == history:
+        return found
+    if found.history != 1:
+        raise InputError(f"The transitions of {path} have a history of {found.history}; expected history {history}.")
+    return _with_history(found, history, path)
+
+
+def _read(path: Path, spec: ObservationSpec, actions: int, environment: str) -> Transitions:
     arrays = _read_arrays(path)
     for name in ("observations", "actions", "next_observations", "rewards"):
         if name not in arrays:
             raise InputError(f"File {path} has no array {name!r}; expected the names of D4RL, see the docs.")
-    action = arrays["actions"]
-    if action.ndim != 1 or action.dtype.kind not in "iu" or not len(action):
+    history, action = int(arrays.get("history", 1)), arrays["actions"]
+    check_history(history)
+    if action.shape[1:] != ((history,) if history > 1 else ()) or action.dtype.kind not in "iu" or not action.size:
         raise InputError(f"The actions of {path} are {action.dtype} {action.shape}; expected whole numbers [N].")
-    if action.min() < 0 or action.max() >= actions:
+    if action.min() < (0 if history == 1 else -1) or action.max() >= actions:
         raise InputError(
             f"The actions of {path} are {action.min()} to {action.max()}; the environment {environment!r} has 0 to "
             f"{actions - 1}: the data is of another one."
         )
     encoded = bool(arrays.get("encoded", False))
     before, after = (
-        _observations(path, arrays[name], spec, len(action), environment, encoded)
-        for name in ("observations", "next_observations")
+        _observations(path, arrays[name], spec, len(action), environment, seen if encoded else None)
+        for name, seen in (("observations", history), ("next_observations", 1))
     )
     rewards = _matrix(path, "rewards", arrays["rewards"], len(action))
     names = tuple(str(name) for name in arrays.get("reward_names", [f"r{k + 1}" for k in range(rewards.shape[1])]))
     if len(names) != rewards.shape[1]:
         raise InputError(f"File {path} has {len(names)} reward_names and {rewards.shape[1]} rewards; expected as many.")
     weight = arrays.get("weights", np.ones(len(action)))
-    if weight.shape != action.shape or not (np.isfinite(weight).all() and (weight > 0).all()):
+    if weight.shape != (len(action),) or not (np.isfinite(weight).all() and (weight > 0).all()):
         raise InputError(f"The weights of {path} are not {len(action)} positive numbers.")
     seen = arrays.get("seen", np.ones(rewards.shape, np.bool_))
     return Transitions(
@@ -179,7 +201,27 @@ def read_transitions(path: Path, spec: ObservationSpec, actions: int, environmen
         names,
         spec,
         actions,
+        history,
     )
+
+
+def _with_history(data: Transitions, history: int, path: Path) -> Transitions:
+    """The same transitions, each with the rows before it; InputError if rows of an episode are missing."""
+    order = np.argsort(data.episode, kind="stable")
+    data = data.rows(order)
+    first = np.concatenate([[True], data.episode[1:] != data.episode[:-1]])
+    later = np.flatnonzero(~first)
+    gaps = later[[not np.array_equal(data.observation[row], data.next_observation[row - 1]) for row in later]]
+    if len(gaps):
+        raise InputError(
+            f"The rows of episode {data.episode[gaps[0]]} of {path} do not follow one another: an observation is not "
+            f"the next one of the row before; expected all transitions in order, or history 1."
+        )
+    begin = np.maximum.accumulate(np.where(first, np.arange(len(data)), 0))  # row that the episode begins with
+    rows = [np.arange(len(data)) - back for back in range(history - 1, -1, -1)]
+    observation = np.concatenate([data.observation[np.maximum(row, begin)] for row in rows], axis=-1)
+    action = np.stack([np.where(row >= begin, data.action[np.maximum(row, begin)], -1) for row in rows], axis=1)
+    return replace(data, observation=observation, action=action, history=history)
 
 
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
@@ -192,11 +234,13 @@ def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def _observations(
-    path: Path, values: NDArray[Any], spec: ObservationSpec, count: int, environment: str, encoded: bool
+    path: Path, values: NDArray[Any], spec: ObservationSpec, count: int, environment: str, encoded: int | None
 ) -> NDArray[Any]:
-    if encoded:
-        if values.shape != (count, *spec.shape) or values.dtype != spec.dtype:
-            raise _of_another(path, values, (count, *spec.shape), environment)
+    """Observations [N, ...]; `encoded` is the number of observations in each row if they were saved by us."""
+    if encoded is not None:
+        expected = (count, *spec.shape[:-1], encoded * spec.shape[-1])
+        if values.shape != expected or values.dtype != spec.dtype:
+            raise _of_another(path, values, expected, environment)
         return values
     try:
         found = spec.encode(values)
@@ -280,6 +324,7 @@ def collect(
     on_steps: Callable[[int], object] | None = None,
     *,
     thin: bool = True,
+    history: int = 1,
 ) -> Transitions:
     """Act in environments whose φ are the K rewards, and keep transitions.
 
@@ -296,16 +341,20 @@ def collect(
         seed: of the environments.
         on_steps: called with the number of steps after each.
         thin: whether to leave out transitions without a rare reward; learners without rewards need all of them.
+        history: H, the number of observations before each next one that are kept.
     """
     rng = np.random.default_rng([seed, 5])
     size = max(1, min(ENVIRONMENTS, steps // 100))
-    kept = _Kept(rng, steps, spec, thin)
+    kept = _Kept(rng, steps, spec, thin, history)
     with closing(environments.batch(rng.integers(2**31, size=size).tolist(), 0.99)) as batch:
         episode, episodes = np.arange(size), size
+        past = History(history, batch.observation)
         for _ in range(-(-steps // size)):
-            before, action = batch.observation.copy(), behaviour(batch)
+            action = behaviour(batch)
+            past.act(action)
             step = batch.step(action)
-            kept.add(before, action, batch.next_observation, step.phi, episode, step.real)
+            kept.add(past.observation, past.action, batch.next_observation, step.phi, episode, step.real)
+            past.see(batch.observation, batch.first)
             ended = np.flatnonzero(step.ended)
             episode[ended] = episodes + np.arange(len(ended))
             episodes += len(ended)
@@ -317,9 +366,11 @@ def collect(
 class _Kept:
     """Transitions that are kept: all with rare rewards, a share of the others."""
 
-    def __init__(self, rng: np.random.Generator, steps: int, spec: ObservationSpec, thin: bool) -> None:
-        self._rng, self._steps, self._thin = rng, steps, thin
-        self._bytes_each = 2 * math.prod(spec.shape) * np.dtype(spec.dtype).itemsize
+    def __init__(
+        self, rng: np.random.Generator, steps: int, spec: ObservationSpec, thin: bool, history: int = 1
+    ) -> None:
+        self._rng, self._steps, self._thin, self._history = rng, steps, thin, history
+        self._bytes_each = (history + 1) * math.prod(spec.shape) * np.dtype(spec.dtype).itemsize
         if not thin or steps <= _WARM_UP:
             self._check_size(1.0)
         self._columns: tuple[list[NDArray[Any]], ...] = ([], [], [], [], [], [])
@@ -367,7 +418,7 @@ class _Kept:
     def transitions(self, names: tuple[str, ...], spec: ObservationSpec, actions: int) -> Transitions:
         before, action, after, rewards, episode, weight = (np.concatenate(column) for column in self._columns)
         seen = np.ones(rewards.shape, np.bool_)
-        return Transitions(before, action, after, rewards, episode, weight, seen, names, spec, actions)
+        return Transitions(before, action, after, rewards, episode, weight, seen, names, spec, actions, self._history)
 
 
 def _most_common(rewards: NDArray[np.float32]) -> NDArray[np.float32]:

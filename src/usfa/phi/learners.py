@@ -93,7 +93,7 @@ class RewardsThemselves(PhiLearner):
     """φ = the rewards: exact, for environments that give all of them at every step."""
 
     def fit(self, data: Transitions, features: int, seed: int, progress: Progress) -> RewardsPhi:
-        return RewardsPhi(PhiSpec(data.spec, data.actions, features), data.names)
+        return RewardsPhi(PhiSpec(data.spec, data.actions, features, data.history), data.names)
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class LeastSquares(PhiLearner):
         settle(self)
 
     def fit(self, data: Transitions, features: int, seed: int, progress: Progress) -> LinearPhi:
-        spec = PhiSpec(data.spec, data.actions, features)
+        spec = PhiSpec(data.spec, data.actions, features, data.history)
         rich = ("table" if spec.is_table else "linear") if self.rich == "auto" else self.rich
         if rich == "table" and not spec.is_table:
             raise InputError("rich is 'table', but there are too many states for one; expected 'linear'.")
@@ -170,7 +170,7 @@ class NetworkLearner(PhiLearner):
     def make_network(self, data: Transitions, features: int, of: str, seed: int) -> NetworkPhi:
         """A network with random weights, whose inputs are scaled to the data."""
         layers = self.convolutions or (convolutions_for(min(data.spec.shape[:2])) if data.spec.is_image else ())
-        spec = PhiSpec(data.spec, data.actions, features)
+        spec = PhiSpec(data.spec, data.actions, features, data.history)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model = NetworkPhi(spec, self.hidden, layers, of)

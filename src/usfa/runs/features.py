@@ -24,7 +24,16 @@ from torch import Tensor
 
 from usfa.agents import TrainedAgent
 from usfa.decisions import RuleState, parse_rule, task_tensor
-from usfa.environments import Batch, EnvironmentSource, ObservationSpec, action_count, reward_texts, rewarded, source
+from usfa.environments import (
+    Batch,
+    EnvironmentSource,
+    ObservationSpec,
+    action_count,
+    check_history,
+    reward_texts,
+    rewarded,
+    source,
+)
 from usfa.errors import InputError
 from usfa.evaluation import csv_bytes
 from usfa.evaluation.episodes import check_observations
@@ -113,6 +122,9 @@ class FeaturesConfig:
     agent: str | None = None
     """Run of a trained agent that acts in every second environment, on its training tasks in turn, with a random action
     in one of ten steps; by default all actions are random."""
+    history: int = 1
+    """H: φ is a function of the last H observations, their actions and the next observation; 1 is φ(s, a, s′). More
+    where what a reward depends on was seen before, but is not seen in the step itself."""
     seed: int = 0
     """Random seed."""
 
@@ -129,6 +141,7 @@ class FeaturesConfig:
             self.action_probabilities and not sum(self.action_probabilities)
         ):
             raise InputError(f"action_probabilities are {self.action_probabilities}; expected numbers from 0.")
+        check_history(self.history)
         if self.seed < 0:
             raise InputError(f"seed is {self.seed}; expected a whole number from 0.")
         if self.data is not None and self.rewards:
@@ -238,7 +251,7 @@ def _kept_data(config: FeaturesConfig, run: RunDirectory, console: Console | Non
     if config.data is None and path.exists():
         with config.environments.opened() as env:
             spec, actions = ObservationSpec.of(env.observation_space), action_count(env)
-        return read_transitions(path, spec, actions, config.environment)
+        return read_transitions(path, spec, actions, config.environment, config.history)
     found = _data(config, console)
     if config.data is None:
         found.save(path)
@@ -250,7 +263,7 @@ def _data(config: FeaturesConfig, console: Console | None) -> Transitions:
     with environments.opened() as env:
         spec, actions = ObservationSpec.of(env.observation_space), action_count(env)
     if config.data is not None:
-        return read_transitions(Path(config.data), spec, actions, config.environment)
+        return read_transitions(Path(config.data), spec, actions, config.environment, config.history)
     rng = np.random.default_rng([config.seed, 3])
     behaviour: Behaviour = RandomActions(rng, config.action_probabilities, config.repeat)
     if config.agent is not None:
@@ -270,6 +283,7 @@ def _data(config: FeaturesConfig, console: Console | None) -> Transitions:
             config.seed,
             bar.advance,
             thin=config.supervised,
+            history=config.history,
         )
     return found if config.rewards else replace(found, names=(), rewards=found.rewards[:, :0], seen=found.seen[:, :0])
 
@@ -330,7 +344,7 @@ def _learned(
 def _learner(config: FeaturesConfig, data: Transitions) -> PhiLearner:
     if config.learner != "auto":
         return PHI_LEARNERS.make(str(config.learner))
-    return default_learner(PhiSpec(data.spec, data.actions, len(data.names)))
+    return default_learner(PhiSpec(data.spec, data.actions, len(data.names), data.history))
 
 
 class _Progress:
@@ -377,9 +391,9 @@ def responses_table(phi: LearnedPhi, data: Transitions) -> pd.DataFrame:
     """What each feature responds to: its mean for every action, and its correlation with every reward."""
     values = predict(phi.model, data)
     rows = [
-        (name, "action", str(action), _mean(values[data.action == action, index], data.weight[data.action == action]))
+        (name, "action", str(action), _mean(values[chosen, index], data.weight[chosen]))
         for index, name in enumerate(phi.feature_names)
-        for action in range(data.actions)
+        for action, chosen in enumerate(data.last_action == np.arange(data.actions)[:, None])
     ]
     rows += [
         (name, "reward", reward, _correlation(values[seen, index], data.rewards[seen, k], data.weight[seen]))
