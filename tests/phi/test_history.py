@@ -315,9 +315,7 @@ def test_bad_input_is_one_sentence(room_phi, tmp_path, capsys):
     ):
         with pytest.raises(InputError, match=f"^{sentence}$"):
             make_it()
-    with pytest.raises(
-        InputError, match=r"^φ has a history of 3, but the actions have shape \(1, 1\); expected as"
-    ):
+    with pytest.raises(InputError, match=r"^φ has a history of 3, but the actions have shape \(1, 1\); expected as"):
         room_phi(np.zeros((1, 12, 12, 3), np.uint8), [0], np.zeros((12, 12, 3), np.uint8))
 
 

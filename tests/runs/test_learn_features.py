@@ -18,7 +18,7 @@ from usfa.evaluation import exact_mdp
 from usfa.phi import NetworkFit, RandomActions, RewardsPhi
 from usfa.playground.catalogue import make_view
 from usfa.runs import FeaturesConfig, RunDirectory
-from usfa.runs.features import _AgentActions
+from usfa.runs.features import AgentActions
 
 REWARDS = ("--rewards", "tasks:trip-train,task:0.5,0.5", "--steps", "400")
 
@@ -150,7 +150,7 @@ def test_a_run_is_not_resumed_with_other_data(features, tmp_path):
 
 def test_an_agent_acts_in_every_second_environment():
     agent = usfa.load("trip")
-    behaviour = _AgentActions(agent, RandomActions(np.random.default_rng(0)), seed=0)
+    behaviour = AgentActions(agent, RandomActions(np.random.default_rng(0)), seed=0)
     batch = source("trip").batch(list(range(8)), 1.0)
     w = agent.training_tasks[np.arange(8) // 2 % len(agent.training_tasks)]
     rewards = np.array([(batch.step(behaviour(batch)).phi * w).sum(axis=1) for _ in range(100)]).mean(axis=0)

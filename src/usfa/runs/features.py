@@ -76,7 +76,7 @@ if TYPE_CHECKING:
 else:  # configurations are saved as text
     LearnerName = str
 
-__all__ = ["PHI_LEARNERS", "FeaturesConfig", "learn_features"]
+__all__ = ["PHI_LEARNERS", "AgentActions", "FeaturesConfig", "learn_features"]
 
 PHI_LEARNERS: Registry[PhiLearner] = Registry(
     "learner of φ",
@@ -267,7 +267,7 @@ def _data(config: FeaturesConfig, console: Console | None) -> Transitions:
     rng = np.random.default_rng([config.seed, 3])
     behaviour: Behaviour = RandomActions(rng, config.action_probabilities, config.repeat)
     if config.agent is not None:
-        behaviour = _AgentActions(load(config.agent), behaviour, config.seed)
+        behaviour = AgentActions(load(config.agent), behaviour, config.seed)
     inside = (
         rewarded(environments, config.rewards)
         if config.rewards
@@ -288,11 +288,18 @@ def _data(config: FeaturesConfig, console: Console | None) -> Transitions:
     return found if config.rewards else replace(found, names=(), rewards=found.rewards[:, :0], seen=found.seen[:, :0])
 
 
-class _AgentActions:
-    """An agent acts in every second environment, on its training tasks in turn; random actions in the others."""
+class AgentActions:
+    """An agent acts in every second environment, on its training tasks in turn; random actions in the others.
 
-    def __init__(self, agent: TrainedAgent, others: Behaviour, seed: int) -> None:
-        self._agent, self._others = agent, others
+    Args:
+        agent: the agent.
+        others: chooses actions in the other environments.
+        seed: of random actions of the agent, one in ten.
+        every: 2; 1 for all environments.
+    """
+
+    def __init__(self, agent: TrainedAgent, others: Behaviour, seed: int, every: int = 2) -> None:
+        self._agent, self._others, self._every = agent, others, every
         self._rng = np.random.default_rng([seed, 9])
         self._memory: CoreState | None = None
         self._last = np.zeros(0, np.int64)
@@ -302,7 +309,7 @@ class _AgentActions:
     @torch.inference_mode()
     def __call__(self, batch: Batch) -> NDArray[np.int64]:
         agent, tasks = self._agent, self._agent.training_tasks
-        w = tasks[np.arange(len(batch)) // 2 % len(tasks)]
+        w = tasks[np.arange(len(batch)) // self._every % len(tasks)]
         candidates = agent.candidates(w, None, np.random.default_rng(0)).tensors()
         if self._memory is None:
             check_observations(agent.actor, batch)
@@ -316,7 +323,7 @@ class _AgentActions:
         )
         self._state = decision.state
         greedy = epsilon_greedy(decision.action.numpy()[None], batch.legal[None], 0.1, [self._rng])[0]
-        self._last = np.where(np.arange(len(batch)) % 2 == 0, greedy, self._others(batch))
+        self._last = np.where(np.arange(len(batch)) % self._every == 0, greedy, self._others(batch))
         return self._last
 
 
