@@ -6,6 +6,7 @@ room   the room from pixels and the four scalar rewards of M:
 1. φ from random walks; 2. an agent on it; 3. φ from what that agent and random walks meet; 4. agents on the
 learned and on the given φ, with the same frames, scored in the true reward
 
+view   after room: which collected objects were in view in the last H steps, from the true state
 infer-room  hard tasks of the room from the rewards of random walks, after room
 
 python benchmarks/studies/learned_phi.py small infer
@@ -30,6 +31,10 @@ from rich.console import Console
 import usfa
 from usfa.decisions import CandidateSet, Gpi
 from usfa.environments import ObservationSpec, rewarded, source
+from usfa.environments.room import OBJECTS, RoomBatch
+from usfa.environments.room.drawing import NEAR
+from usfa.environments.room.rules import FIELD_OF_VIEW
+from usfa.environments.room.textures import BOXES
 from usfa.environments.tabular import one_state_mdp, trip_mdp
 from usfa.evaluation import summarise, write_table
 from usfa.evaluation.exact import decision_tables
@@ -236,6 +241,51 @@ def _room_data(
     return collect(rewarded(inside, texts), texts, spec, act, steps, seed, thin=thin, history=phi.history)
 
 
+def view(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
+    """Share of the collected objects of which a quarter was in view in one of the last H observations, by H and type.
+
+    φ of H observations cannot express the rewards of the others. From the true state, which nothing learns from.
+    """
+    rows = []
+    for episodes in ("scout", "random walks"):
+        act: Behaviour = RandomActions(np.random.default_rng(0), WALK, 0.75)
+        if episodes == "scout":
+            act = AgentActions(usfa.load(chosen.out / "scout"), act, 0, every=1)
+        seen, kinds = _seen_before(act, 12)
+        for history in (1, 2, 4, 6, 10):
+            found = seen[:history].max(axis=0) > 0.25
+            shares = [found[kinds == kind].mean() for kind in range(4)]
+            rows.append((episodes, history, *shares, len(kinds)))
+    return pd.DataFrame(rows, columns=["episodes", "H", *(kind.name for kind in OBJECTS[:4]), "collected"])
+
+
+def _seen_before(act: Behaviour, steps: int) -> tuple[Array, NDArray[np.int64]]:
+    """The share of each collected object's width that was in view 0, 1, … steps before, [steps, N], and its type."""
+    batch = RoomBatch(64, seeds=range(64), image_size=42)
+    poses, places = [batch.world.pose.copy()], [batch.world.objects.copy()]
+    for _ in range(batch.rules.decisions):
+        batch.step(act(batch))
+        poses.append(batch.world.pose.copy())
+        places.append(batch.world.objects.copy())
+    pose, place = np.stack(poses), np.stack(places)  # [T+1, B, 3], [T+1, B, K, 2]
+    time, room, index = np.nonzero((place[1:] != place[:-1]).any(axis=-1))
+    late = time >= steps
+    time, room, index = time[late], room[late], index[late]
+    kind = index // batch.rules.objects_per_type
+    width = BOXES[kind, 0]
+    shares = []
+    for back in range(steps):
+        x, y, heading = pose[time - back, room].T
+        east, north = (place[time, room, index] - np.stack([x, y], axis=1)).T
+        depth = east * np.cos(heading) + north * np.sin(heading)
+        right = east * np.sin(heading) - north * np.cos(heading)
+        edge = np.maximum(depth, 0) * np.tan(FIELD_OF_VIEW / 2)
+        visible = np.minimum(edge, right + width / 2) - np.maximum(-edge, right - width / 2)
+        there = (place[time - back, room, index] == place[time, room, index]).all(axis=1) & (depth > NEAR)
+        shares.append(np.where(there, np.maximum(visible, 0) / width, 0.0))
+    return np.stack(shares), kind
+
+
 def infer_room(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
     """Zero-shot score on hard tasks with w inferred from the rewards of random walks, relative to the true w."""
     phi = usfa.load_features(chosen.out / "phi")
@@ -267,9 +317,12 @@ def _cached(path: Path, make: Callable[[], pd.DataFrame]) -> pd.DataFrame:
     return pd.read_csv(path)
 
 
+ROOM = {"room": room, "view": view, "infer-room": infer_room}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="+", choices=["small", "infer", "room", "infer-room"])
+    parser.add_argument("what", nargs="+", choices=["small", "infer", "room", "view", "infer-room"])
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(10)))
     room_settings = parser.add_argument_group("room")
     room_settings.add_argument("--frames", type=int, default=1_000_000, help="of training")
@@ -283,8 +336,8 @@ def main() -> None:
     chosen = parser.parse_args()
     console, seeds = Console(stderr=True), tuple(chosen.seeds)
     for what in chosen.what:
-        if what.endswith("room"):
-            table = {"room": room, "infer-room": infer_room}[what](chosen, console)
+        if what in ROOM:
+            table = ROOM[what](chosen, console)
         else:
             table = {"small": small, "infer": infer}[what](chosen.out, seeds, console)
         write_table(chosen.out / f"{what}.csv", table)
