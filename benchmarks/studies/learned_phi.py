@@ -203,17 +203,19 @@ def _room_scores(path: Path, learned: bool, seed: int, console: Console) -> pd.D
 def _room_phi(
     chosen: argparse.Namespace, path: Path, steps: int, updates: int, agent: str | None, console: Console
 ) -> usfa.LearnedPhi:
+    layers = ((16, 4, 2), (32, 3, 2)) if agent is None else ((16, 4, 2), (32, 3, 2), (32, 3, 1))
     config = FeaturesConfig(
         "room",
         ("tasks:room-train",),
         environment_arguments={"image_size": 42},
         features=4,
         agent=agent,
+        agent_share=0.5 if agent is None else 0.75,
         steps=steps,
         action_probabilities=WALK,
         repeat=0.75,
         history=chosen.history,
-        learner=NetworkFit(hidden=(256,), convolutions=((16, 4, 2), (32, 3, 2)), steps=updates, batch=128),
+        learner=NetworkFit(hidden=(256,), convolutions=layers, steps=updates, batch=128),
     )
     return usfa.learn_features(config=config, out=path, existing="resume", console=console)
 
@@ -224,7 +226,7 @@ def _held_out(phi: usfa.LearnedPhi, scout: usfa.TrainedAgent, steps: int = 100_0
     for episodes in ("scout", "random walks"):
         act: Behaviour = RandomActions(np.random.default_rng([1000, 3]), WALK, 0.75)
         if episodes == "scout":
-            act = AgentActions(scout, act, 1000, every=1)
+            act = AgentActions(scout, act, 1000, share=1.0)
         data = _room_data(phi, phi.report.rewards, act, steps, 1000)
         found = r_squared(data, predict(phi.model, data) @ phi.tasks.T)
         counts = (data.rewards != 0).sum(axis=0).tolist()
@@ -250,7 +252,7 @@ def view(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
     for episodes in ("scout", "random walks"):
         act: Behaviour = RandomActions(np.random.default_rng(0), WALK, 0.75)
         if episodes == "scout":
-            act = AgentActions(usfa.load(chosen.out / "scout"), act, 0, every=1)
+            act = AgentActions(usfa.load(chosen.out / "scout"), act, 0, share=1.0)
         seen, kinds = _seen_before(act, 12)
         for history in (1, 2, 4, 6, 10):
             found = seen[:history].max(axis=0) > 0.25
@@ -330,7 +332,7 @@ def main() -> None:
     room_settings.add_argument("--first-steps", type=int, default=300_000, help="random steps for the first φ")
     room_settings.add_argument("--first-updates", type=int, default=4_000, help="of the network of the first φ")
     room_settings.add_argument("--scout-frames", type=int, default=500_000, help="of training on the first φ")
-    room_settings.add_argument("--steps", type=int, default=500_000, help="for φ, half by the scout, half random")
+    room_settings.add_argument("--steps", type=int, default=700_000, help="for φ, 3/4 by the scout, 1/4 random")
     room_settings.add_argument("--updates", type=int, default=15_000, help="of the network of φ")
     parser.add_argument("--out", type=Path, default=Path("runs/learned-phi"))
     chosen = parser.parse_args()

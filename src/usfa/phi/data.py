@@ -109,7 +109,7 @@ class Transitions:
             encoded=np.array(True),
             history=np.array(self.history),
         )
-        write_atomically(path, content.getvalue())
+        write_atomically(path, content.getbuffer())
 
 
 def concatenated(parts: Sequence[Transitions]) -> Transitions:
@@ -416,9 +416,16 @@ class _Kept:
             )
 
     def transitions(self, names: tuple[str, ...], spec: ObservationSpec, actions: int) -> Transitions:
-        before, action, after, rewards, episode, weight = (np.concatenate(column) for column in self._columns)
+        before, action, after, rewards, episode, weight = (_joined(column) for column in self._columns)
         seen = np.ones(rewards.shape, np.bool_)
         return Transitions(before, action, after, rewards, episode, weight, seen, names, spec, actions, self._history)
+
+
+def _joined(column: list[NDArray[Any]]) -> NDArray[Any]:
+    """All parts of a column, whose memory is freed before the next column needs it."""
+    joined = np.concatenate(column)
+    column.clear()
+    return joined
 
 
 def _most_common(rewards: NDArray[np.float32]) -> NDArray[np.float32]:

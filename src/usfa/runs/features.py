@@ -120,8 +120,10 @@ class FeaturesConfig:
     repeat: float = 0.0
     """Probability of doing the last action again."""
     agent: str | None = None
-    """Run of a trained agent that acts in every second environment, on its training tasks in turn, with a random action
-    in one of ten steps; by default all actions are random."""
+    """Run of a trained agent that acts in a part of the environments, on its training tasks in turn, with a random
+    action in one of ten steps; by default all actions are random."""
+    agent_share: float = 0.5
+    """Share of the environments in which the agent acts, above 0, at most 1."""
     history: int = 1
     """H: φ is a function of the last H observations, their actions and the next observation; 1 is φ(s, a, s′). More
     where what a reward depends on was seen before, but is not seen in the step itself."""
@@ -141,6 +143,8 @@ class FeaturesConfig:
             self.action_probabilities and not sum(self.action_probabilities)
         ):
             raise InputError(f"action_probabilities are {self.action_probabilities}; expected numbers from 0.")
+        if not 0 < self.agent_share <= 1:
+            raise InputError(f"agent_share is {self.agent_share}; expected a number above 0, at most 1.")
         check_history(self.history)
         if self.seed < 0:
             raise InputError(f"seed is {self.seed}; expected a whole number from 0.")
@@ -267,7 +271,7 @@ def _data(config: FeaturesConfig, console: Console | None) -> Transitions:
     rng = np.random.default_rng([config.seed, 3])
     behaviour: Behaviour = RandomActions(rng, config.action_probabilities, config.repeat)
     if config.agent is not None:
-        behaviour = AgentActions(load(config.agent), behaviour, config.seed)
+        behaviour = AgentActions(load(config.agent), behaviour, config.seed, config.agent_share)
     inside = (
         rewarded(environments, config.rewards)
         if config.rewards
@@ -289,17 +293,17 @@ def _data(config: FeaturesConfig, console: Console | None) -> Transitions:
 
 
 class AgentActions:
-    """An agent acts in every second environment, on its training tasks in turn; random actions in the others.
+    """An agent acts in a part of the environments, on its training tasks in turn; random actions in the others.
 
     Args:
         agent: the agent.
         others: chooses actions in the other environments.
         seed: of random actions of the agent, one in ten.
-        every: 2; 1 for all environments.
+        share: of the environments in which the agent acts; one half is every second one.
     """
 
-    def __init__(self, agent: TrainedAgent, others: Behaviour, seed: int, every: int = 2) -> None:
-        self._agent, self._others, self._every = agent, others, every
+    def __init__(self, agent: TrainedAgent, others: Behaviour, seed: int, share: float = 0.5) -> None:
+        self._agent, self._others, self._share = agent, others, share
         self._rng = np.random.default_rng([seed, 9])
         self._memory: CoreState | None = None
         self._last = np.zeros(0, np.int64)
@@ -309,7 +313,8 @@ class AgentActions:
     @torch.inference_mode()
     def __call__(self, batch: Batch) -> NDArray[np.int64]:
         agent, tasks = self._agent, self._agent.training_tasks
-        w = tasks[np.arange(len(batch)) // self._every % len(tasks)]
+        acts = np.diff(np.ceil(np.arange(len(batch) + 1) * self._share)) > 0
+        w = tasks[np.maximum(acts.cumsum() - 1, 0) % len(tasks)]
         candidates = agent.candidates(w, None, np.random.default_rng(0)).tensors()
         if self._memory is None:
             check_observations(agent.actor, batch)
@@ -323,7 +328,7 @@ class AgentActions:
         )
         self._state = decision.state
         greedy = epsilon_greedy(decision.action.numpy()[None], batch.legal[None], 0.1, [self._rng])[0]
-        self._last = np.where(np.arange(len(batch)) % self._every == 0, greedy, self._others(batch))
+        self._last = np.where(acts, greedy, self._others(batch))
         return self._last
 
 
