@@ -168,7 +168,7 @@ def room(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
     print(markdown_table(pd.DataFrame({"reward": phi.report.rewards, "R² on a held-out fifth": phi.report.r2})))
     rows = []
     for seed in seeds:
-        for name, own in (("given", "reward"), ("learned", phi.text)):
+        for name, own in (("learned", phi.text), ("given", "reward")):
             path = out / f"{name}-{frames}-{seed}"
             run = usfa.train(replace(_room_config(frames, seed), phi=own), path, existing="resume", console=console)
             score = partial(_room_scores, run.path, name == "learned", seed, console)
@@ -332,8 +332,8 @@ def main() -> None:
     room_settings.add_argument("--first-steps", type=int, default=300_000, help="random steps for the first φ")
     room_settings.add_argument("--first-updates", type=int, default=4_000, help="of the network of the first φ")
     room_settings.add_argument("--scout-frames", type=int, default=500_000, help="of training on the first φ")
-    room_settings.add_argument("--steps", type=int, default=700_000, help="for φ, 3/4 by the scout, 1/4 random")
-    room_settings.add_argument("--updates", type=int, default=15_000, help="of the network of φ")
+    room_settings.add_argument("--steps", type=int, default=600_000, help="for φ, 3/4 by the scout, 1/4 random")
+    room_settings.add_argument("--updates", type=int, default=12_000, help="of the network of φ")
     parser.add_argument("--out", type=Path, default=Path("runs/learned-phi"))
     chosen = parser.parse_args()
     console, seeds = Console(stderr=True), tuple(chosen.seeds)
