@@ -226,7 +226,7 @@ def _held_out(phi: usfa.LearnedPhi, scout: usfa.TrainedAgent, steps: int = 100_0
     for episodes in ("scout", "random walks"):
         act: Behaviour = RandomActions(np.random.default_rng([1000, 3]), WALK, 0.75)
         if episodes == "scout":
-            act = AgentActions(scout, act, 1000, share=1.0)
+            act = AgentActions([scout], act, 1000, share=1.0)
         data = _room_data(phi, phi.report.rewards, act, steps, 1000)
         found = r_squared(data, predict(phi.model, data) @ phi.tasks.T)
         counts = (data.rewards != 0).sum(axis=0).tolist()
@@ -252,7 +252,7 @@ def view(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
     for episodes in ("scout", "random walks"):
         act: Behaviour = RandomActions(np.random.default_rng(0), WALK, 0.75)
         if episodes == "scout":
-            act = AgentActions(usfa.load(chosen.out / "scout"), act, 0, share=1.0)
+            act = AgentActions([usfa.load(chosen.out / "scout")], act, 0, share=1.0)
         seen, kinds = _seen_before(act, 12)
         for history in (1, 2, 4, 6, 10):
             found = seen[:history].max(axis=0) > 0.25

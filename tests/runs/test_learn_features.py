@@ -150,17 +150,19 @@ def test_a_run_is_not_resumed_with_other_data(features, tmp_path):
 
 def test_an_agent_acts_in_every_second_environment():
     agent = usfa.load("trip")
-    behaviour = AgentActions(agent, RandomActions(np.random.default_rng(0)), seed=0)
+    behaviour = AgentActions([agent], RandomActions(np.random.default_rng(0)), seed=0)
     batch = source("trip").batch(list(range(8)), 1.0)
     w = agent.training_tasks[np.arange(8) // 2 % len(agent.training_tasks)]
     rewards = np.array([(batch.step(behaviour(batch)).phi * w).sum(axis=1) for _ in range(100)]).mean(axis=0)
     assert rewards[::2].min() > rewards[1::2].max()
 
 
+@pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize(("share", "acting"), [(0.75, [0, 1, 2, 4, 5, 6]), (1.0, range(8)), (0.25, [0, 4])])
-def test_an_agent_acts_in_a_share_of_the_environments(share, acting):
-    """The others always take action 3, which the agent never takes in 30 steps but by chance."""
-    behaviour = AgentActions(usfa.load("trip"), lambda batch: np.full(len(batch), 3), seed=0, share=share)
+def test_agents_act_in_a_share_of_the_environments(share, acting, count):
+    """The others always take action 3, which an agent never takes in 30 steps but by chance."""
+    agents = [usfa.load("trip") for _ in range(count)]
+    behaviour = AgentActions(agents, lambda batch: np.full(len(batch), 3), seed=0, share=share)
     batch = source("trip").batch(list(range(8)), 1.0)
     others = np.ones(8, np.bool_)
     for _ in range(30):
@@ -171,7 +173,7 @@ def test_an_agent_acts_in_a_share_of_the_environments(share, acting):
 
 
 def test_data_is_collected_with_an_agent():
-    phi = usfa.learn_features("trip", "tasks:trip-train", agent="trip", steps=400, console=None)
+    phi = usfa.learn_features("trip", "tasks:trip-train", agent="trip,trip", steps=400, console=None)
     np.testing.assert_allclose(phi.tasks, np.eye(2), atol=1e-6)
 
 

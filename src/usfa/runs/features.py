@@ -120,10 +120,10 @@ class FeaturesConfig:
     repeat: float = 0.0
     """Probability of doing the last action again."""
     agent: str | None = None
-    """Run of a trained agent that acts in a part of the environments, on its training tasks in turn, with a random
-    action in one of ten steps; by default all actions are random."""
+    """Run of a trained agent, or several separated by commas, that act in a part of the environments, on their training
+    tasks in turn, with a random action in one of ten steps; by default all actions are random."""
     agent_share: float = 0.5
-    """Share of the environments in which the agent acts, above 0, at most 1."""
+    """Share of the environments in which agents act, above 0, at most 1."""
     history: int = 1
     """H: φ is a function of the last H observations, their actions and the next observation; 1 is φ(s, a, s′). More
     where what a reward depends on was seen before, but is not seen in the step itself."""
@@ -271,7 +271,8 @@ def _data(config: FeaturesConfig, console: Console | None) -> Transitions:
     rng = np.random.default_rng([config.seed, 3])
     behaviour: Behaviour = RandomActions(rng, config.action_probabilities, config.repeat)
     if config.agent is not None:
-        behaviour = AgentActions(load(config.agent), behaviour, config.seed, config.agent_share)
+        agents = [load(path) for path in config.agent.split(",")]
+        behaviour = AgentActions(agents, behaviour, config.seed, config.agent_share)
     inside = (
         rewarded(environments, config.rewards)
         if config.rewards
@@ -293,42 +294,57 @@ def _data(config: FeaturesConfig, console: Console | None) -> Transitions:
 
 
 class AgentActions:
-    """An agent acts in a part of the environments, on its training tasks in turn; random actions in the others.
+    """Agents act in a part of the environments; random actions in the others.
 
     Args:
-        agent: the agent.
+        agents: they act in turn in the environments of their part, each on its training tasks in turn.
         others: chooses actions in the other environments.
-        seed: of random actions of the agent, one in ten.
-        share: of the environments in which the agent acts; one half is every second one.
+        seed: of random actions of the agents, one in ten.
+        share: of the environments in which agents act; one half is every second one.
     """
 
-    def __init__(self, agent: TrainedAgent, others: Behaviour, seed: int, share: float = 0.5) -> None:
-        self._agent, self._others, self._share = agent, others, share
-        self._rng = np.random.default_rng([seed, 9])
+    def __init__(self, agents: Sequence[TrainedAgent], others: Behaviour, seed: int, share: float = 0.5) -> None:
+        self._actors = [_Actor(agent, np.random.default_rng([seed, 9, index])) for index, agent in enumerate(agents)]
+        self._others, self._share = others, share
+
+    def __call__(self, batch: Batch) -> NDArray[np.int64]:
+        action = self._others(batch).copy()
+        part = np.flatnonzero(np.diff(np.ceil(np.arange(len(batch) + 1) * self._share)))
+        for index, actor in enumerate(self._actors):
+            rows = part[index :: len(self._actors)]
+            if len(rows):
+                action[rows] = actor.act(batch, rows)
+        return action
+
+
+class _Actor:
+    """An agent that acts in some environments of a batch, always the same."""
+
+    def __init__(self, agent: TrainedAgent, rng: np.random.Generator) -> None:
+        self._agent, self._rng = agent, rng
         self._memory: CoreState | None = None
         self._last = np.zeros(0, np.int64)
         self._rule = parse_rule(agent.default_rule)
         self._state: RuleState | None = None
 
     @torch.inference_mode()
-    def __call__(self, batch: Batch) -> NDArray[np.int64]:
+    def act(self, batch: Batch, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         agent, tasks = self._agent, self._agent.training_tasks
-        acts = np.diff(np.ceil(np.arange(len(batch) + 1) * self._share)) > 0
-        w = tasks[np.maximum(acts.cumsum() - 1, 0) % len(tasks)]
+        w = tasks[np.arange(len(rows)) % len(tasks)]
         candidates = agent.candidates(w, None, np.random.default_rng(0)).tensors()
         if self._memory is None:
             check_observations(agent.actor, batch)
-            self._memory, self._last = agent.actor.initial_state(len(batch)), np.zeros(len(batch), np.int64)
+            self._memory, self._last = agent.actor.initial_state(len(rows)), np.zeros(len(rows), np.int64)
             agent.network.hold(candidates.z)
-        arrays = (batch.observation, self._last, batch.legal, batch.first)
-        observation, last, legal, first = (torch.from_numpy(array) for array in arrays)
-        present = Present(observation, last, legal, first, self._memory)
+        legal = batch.legal[rows]
+        arrays = (batch.observation[rows], self._last, legal, batch.first[rows])
+        observation, last, allowed, first = (torch.from_numpy(array) for array in arrays)
+        present = Present(observation, last, allowed, first, self._memory)
         decision, self._memory = agent.actor.act(
             agent.network, present, task_tensor(w), candidates, self._rule, self._state
         )
         self._state = decision.state
-        greedy = epsilon_greedy(decision.action.numpy()[None], batch.legal[None], 0.1, [self._rng])[0]
-        self._last = np.where(acts, greedy, self._others(batch))
+        self._last = epsilon_greedy(decision.action.numpy()[None], legal[None], 0.1, [self._rng])[0]
         return self._last
 
 
