@@ -3,14 +3,13 @@
 small  Trip and one-state with hidden φ: gap of USFA with the given and with the learned φ, in the true reward
 infer  a new task from 200 rewarded random steps: true return with the inferred w, relative to the true w
 room   the room from pixels and the four scalar rewards of M:
-1. φ from random walks; 2. an agent on it; 3. φ from what that agent and random walks meet; 4. agents on the
-learned and on the given φ, with the same frames, scored in the true reward
-
-view   after room: which collected objects were in view in the last H steps, from the true state
-infer-room  hard tasks of the room from the rewards of random walks, after room
+       1. φ from random walks; 2. a scout, an agent on it; 3. φ from what scouts and random walks meet, repeated for
+       --rounds; 4. agents on the learned and on the given φ, with the same frames, scored in the true reward
+quality, view, infer-room   after room: R² in new episodes; which collected objects were in view in the last H steps,
+       from the true state; hard tasks of the room from the rewards of random walks
 
 python benchmarks/studies/learned_phi.py small infer
-python benchmarks/studies/learned_phi.py room infer-room --seeds 0 1 2
+python benchmarks/studies/learned_phi.py room quality view infer-room --seeds 0 1 2
 """
 
 from __future__ import annotations
@@ -159,14 +158,7 @@ def _inferred(phi: usfa.LearnedPhi, environment: str, w: Array, seed: int) -> Ar
 def room(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
     """Score of agents on the learned and on the given φ, in the true reward, for each seed."""
     out, seeds, frames = chosen.out, tuple(chosen.seeds), chosen.frames
-    first = _room_phi(chosen, out / "phi-walk", chosen.first_steps, chosen.first_updates, None, console)
-    scout_config = replace(_room_config(chosen.scout_frames, 0), phi=first.text)
-    scout = usfa.train(scout_config, out / "scout", existing="resume", console=console)
-    phi = _room_phi(chosen, out / "phi", chosen.steps, chosen.updates, str(scout.path), console)
-    quality = _cached(out / "quality.csv", lambda: _held_out(phi, usfa.load(scout.path)))
-    print(markdown_table(quality))
-    print(markdown_table(pd.DataFrame({"reward": phi.report.rewards, "R² on a held-out fifth": phi.report.r2})))
-    rows = []
+    phi, rows = _rounds(chosen, console), []
     for seed in seeds:
         for name, own in (("learned", phi.text), ("given", "reward")):
             path = out / f"{name}-{frames}-{seed}"
@@ -177,6 +169,17 @@ def room(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
     return means.assign(ratio=means.learned / means.given)
 
 
+def _rounds(chosen: argparse.Namespace, console: Console) -> usfa.LearnedPhi:
+    """φ from random walks, then again and again from what agents on the φ so far meet."""
+    phi = _room_phi(chosen, chosen.out / _PHI[0], chosen.first_steps, chosen.first_updates, None, console)
+    scouts: list[str] = []
+    for phi_name, scout_name in zip(_PHI[1 : chosen.rounds], _SCOUT, strict=False):
+        config = replace(_room_config(chosen.scout_frames, 0), phi=phi.text)
+        scouts.append(str(usfa.train(config, chosen.out / scout_name, existing="resume", console=console).path))
+        phi = _room_phi(chosen, chosen.out / phi_name, chosen.steps, chosen.updates, ",".join(scouts), console)
+    return phi
+
+
 def _room_config(frames: int, seed: int) -> TrainConfig:
     base = preset("room-laptop")
     return replace(
@@ -185,6 +188,9 @@ def _room_config(frames: int, seed: int) -> TrainConfig:
         evaluation=replace(base.evaluation, snapshots=1, tasks=("room-train",), candidates=("train",), episodes=1),
         seeds=(seed,),
     )
+
+
+_PHI, _SCOUT = ("phi-walk", "phi", "phi-3", "phi-4"), ("scout", "scout-2", "scout-3")  # of each round
 
 
 def _room_scores(path: Path, learned: bool, seed: int, console: Console) -> pd.DataFrame:
@@ -220,17 +226,20 @@ def _room_phi(
     return usfa.learn_features(config=config, out=path, existing="resume", console=console)
 
 
-def _held_out(phi: usfa.LearnedPhi, scout: usfa.TrainedAgent, steps: int = 100_000) -> pd.DataFrame:
-    """R² of each reward in new episodes: of the scout alone, and of random walks alone."""
-    rows = []
-    for episodes in ("scout", "random walks"):
+def quality(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
+    """R² of each reward in new episodes: of an agent that was trained on φ, of the last scout, and of random walks."""
+    phi, rows = usfa.load_features(chosen.out / _PHI[chosen.rounds - 1]), []
+    agents = {"random walks": None, "scout": _SCOUT[chosen.rounds - 2]}
+    agents["trained agent"] = f"learned-{chosen.frames}-{chosen.seeds[0]}"
+    for episodes, run in agents.items():
         act: Behaviour = RandomActions(np.random.default_rng([1000, 3]), WALK, 0.75)
-        if episodes == "scout":
-            act = AgentActions([scout], act, 1000, share=1.0)
-        data = _room_data(phi, phi.report.rewards, act, steps, 1000)
+        if run is not None:
+            act = AgentActions([usfa.load(chosen.out / run)], act, 1000, share=1.0)
+        data = _room_data(phi, phi.report.rewards, act, 100_000, 1000)
         found = r_squared(data, predict(phi.model, data) @ phi.tasks.T)
         counts = (data.rewards != 0).sum(axis=0).tolist()
         rows += [(episodes, *row) for row in zip(phi.report.rewards, found, counts, strict=True)]
+    rows += [("held-out fifth", *row, np.nan) for row in zip(phi.report.rewards, phi.report.r2, strict=True)]
     return pd.DataFrame(rows, columns=["episodes", "reward", "r2", "collected"])
 
 
@@ -249,10 +258,11 @@ def view(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
     φ of H observations cannot express the rewards of the others. From the true state, which nothing learns from.
     """
     rows = []
-    for episodes in ("scout", "random walks"):
+    learned = f"learned-{chosen.frames}-{chosen.seeds[0]}"
+    for episodes, run in {"random walks": None, "scout": _SCOUT[chosen.rounds - 2], "trained agent": learned}.items():
         act: Behaviour = RandomActions(np.random.default_rng(0), WALK, 0.75)
-        if episodes == "scout":
-            act = AgentActions([usfa.load(chosen.out / "scout")], act, 0, share=1.0)
+        if run is not None:
+            act = AgentActions([usfa.load(chosen.out / run)], act, 0, share=1.0)
         seen, kinds = _seen_before(act, 12)
         for history in (1, 2, 4, 6, 10):
             found = seen[:history].max(axis=0) > 0.25
@@ -290,7 +300,7 @@ def _seen_before(act: Behaviour, steps: int) -> tuple[Array, NDArray[np.int64]]:
 
 def infer_room(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
     """Zero-shot score on hard tasks with w inferred from the rewards of random walks, relative to the true w."""
-    phi = usfa.load_features(chosen.out / "phi")
+    phi = usfa.load_features(chosen.out / _PHI[chosen.rounds - 1])
     agent = usfa.load(chosen.out / f"learned-{chosen.frames}-{chosen.seeds[0]}")
     w = parse_tasks("room-hard")
     rewards = [f"task:{format_task(task)}" for task in w]
@@ -319,16 +329,17 @@ def _cached(path: Path, make: Callable[[], pd.DataFrame]) -> pd.DataFrame:
     return pd.read_csv(path)
 
 
-ROOM = {"room": room, "view": view, "infer-room": infer_room}
+ROOM = {"room": room, "quality": quality, "view": view, "infer-room": infer_room}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="+", choices=["small", "infer", "room", "view", "infer-room"])
+    parser.add_argument("what", nargs="+", choices=["small", "infer", *ROOM])
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(10)))
     room_settings = parser.add_argument_group("room")
     room_settings.add_argument("--frames", type=int, default=1_000_000, help="of training")
     room_settings.add_argument("--history", type=int, default=4, help="H, observations that φ depends on")
+    room_settings.add_argument("--rounds", type=int, choices=(2, 3, 4), default=2, help="of learning φ")
     room_settings.add_argument("--first-steps", type=int, default=300_000, help="random steps for the first φ")
     room_settings.add_argument("--first-updates", type=int, default=4_000, help="of the network of the first φ")
     room_settings.add_argument("--scout-frames", type=int, default=500_000, help="of training on the first φ")
