@@ -284,6 +284,9 @@ def learn_phi(
             f"The learner {learner} made a model with a history of {model.spec.history}; expected {data.history}, that "
             "of the data: pass data.history to PhiSpec."
         )
+    count = len(train)
+    if learner.supervised:
+        train, held = train.thinned(seed), held.thinned(seed)
     by_size: NDArray[np.float64] = np.zeros((0, 0))
     if learner.supervised:
         exact = isinstance(learner, RewardsThemselves)
@@ -302,7 +305,7 @@ def learn_phi(
         r2_by_size=tuple(map(_optional, by_size)),
         features=names,
     )
-    report = _measured(report, model, train, held)
+    report = replace(_measured(report, model, train, held), transitions=count)
     if learner.supervised:
         _warn(report)
     return LearnedPhi(model, report)
@@ -316,7 +319,6 @@ def _measured(report: PhiReport, model: PhiModel, train: Transitions, held: Tran
         report,
         r2=_optional(r_squared(held, predicted)),
         unexplained=_optional(unexplained(held, predicted)),
-        transitions=len(train),
         scale=tuple(np.sqrt(np.average(phi**2, axis=0, weights=train.weight)).tolist()),
     )
 

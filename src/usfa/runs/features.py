@@ -63,6 +63,7 @@ from usfa.phi import (
     predict,
     read_transitions,
 )
+from usfa.phi.data import LARGEST, bytes_of
 from usfa.progress import AUTO, Display, ProgressBar, progress_bar, shown_on
 from usfa.records import settle
 from usfa.registry import Registry, text_of
@@ -287,7 +288,7 @@ def _data(config: FeaturesConfig, console: Console | None) -> Transitions:
             config.steps,
             config.seed,
             bar.advance,
-            thin=config.supervised,
+            thin=config.supervised and bytes_of(config.steps, spec) > LARGEST,
             history=config.history,
         )
     return found if config.rewards else replace(found, names=(), rewards=found.rewards[:, :0], seen=found.seen[:, :0])
@@ -366,7 +367,7 @@ def _learned(
             data, learner, config.features, environment=config.environment, seed=config.seed, progress=progress
         )
         bar.update(100)
-    return found, data
+    return found, data.thinned(config.seed) if config.supervised else data
 
 
 def _learner(config: FeaturesConfig, data: Transitions) -> PhiLearner:
@@ -452,6 +453,6 @@ def _extremes(phi: LearnedPhi, data: Transitions, count: int = 6) -> dict[str, N
     values = predict(phi.model, data)
     best = {name: np.argsort(-values[:, index])[:count] for index, name in enumerate(phi.feature_names)}
     return {
-        name: np.stack([data.observation[rows][..., -3:], data.next_observation[rows][..., -3:]], axis=1)
+        name: np.stack([np.asarray(x[rows])[..., -3:] for x in (data.observation, data.next_observation)], axis=1)
         for name, rows in best.items()
     }
