@@ -235,7 +235,7 @@ def quality(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
         act: Behaviour = RandomActions(np.random.default_rng([1000, 3]), WALK, 0.75)
         if run is not None:
             act = AgentActions([usfa.load(chosen.out / run)], act, 1000, share=1.0)
-        data = _room_data(phi, phi.report.rewards, act, 100_000, 1000)
+        data = _room_data(phi, phi.report.rewards, act, 100_000, 1000).thinned()
         found = r_squared(data, predict(phi.model, data) @ phi.tasks.T)
         counts = (data.rewards != 0).sum(axis=0).tolist()
         rows += [(episodes, *row) for row in zip(phi.report.rewards, found, counts, strict=True)]
@@ -243,13 +243,11 @@ def quality(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["episodes", "reward", "r2", "collected"])
 
 
-def _room_data(
-    phi: usfa.LearnedPhi, texts: Sequence[str], act: Behaviour, steps: int, seed: int, thin: bool = True
-) -> Transitions:
+def _room_data(phi: usfa.LearnedPhi, texts: Sequence[str], act: Behaviour, steps: int, seed: int) -> Transitions:
     inside = source("room", image_size=42)
     with inside.opened() as env:
         spec = ObservationSpec.of(env.observation_space)
-    return collect(rewarded(inside, texts), texts, spec, act, steps, seed, thin=thin, history=phi.history)
+    return collect(rewarded(inside, texts), texts, spec, act, steps, seed, thin=False, history=phi.history)
 
 
 def view(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
@@ -304,19 +302,23 @@ def infer_room(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
     agent = usfa.load(chosen.out / f"learned-{chosen.frames}-{chosen.seeds[0]}")
     w = parse_tasks("room-hard")
     rewards = [f"task:{format_task(task)}" for task in w]
-    settings = {"rewards": rewards, "episodes": 5, "seed": 1, "console": console}
     rows = []
+
+    def mean_score(tasks: Array) -> float:
+        scores = usfa.evaluate(agent, tasks, "train", rewards=rewards, episodes=5, seed=1, console=console).score
+        return float(scores.mean())
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        true = usfa.evaluate(agent, w @ translation(phi), "train", **settings).score.mean()
+        true = mean_score(w @ translation(phi))
         for steps in (200, 1000, 3000, 10_000):
             tasks, met = [], 0
             for number, text in enumerate(rewards):
                 act = RandomActions(np.random.default_rng([number, 1]), WALK, 0.75)
-                data = _room_data(phi, (text,), act, steps, number, thin=False)
+                data = _room_data(phi, (text,), act, steps, number)
                 tasks.append(usfa.infer_task(predict(phi.model, data), data.rewards[:, 0]).w)
                 met += int((data.rewards != 0).sum())
-            score = usfa.evaluate(agent, np.stack(tasks), "train", **settings).score.mean()
+            score = mean_score(np.stack(tasks))
             error = abs(np.stack(tasks) - w @ translation(phi)).max(axis=1).mean()
             rows.append((steps, met / len(w), error, score, true, score / true))
     return pd.DataFrame(rows, columns=["steps", "rewarded steps", "largest error of w", "inferred", "true", "ratio"])
@@ -337,9 +339,9 @@ def main() -> None:
     parser.add_argument("what", nargs="+", choices=["small", "infer", *ROOM])
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(10)))
     room_settings = parser.add_argument_group("room")
-    room_settings.add_argument("--frames", type=int, default=1_000_000, help="of training")
+    room_settings.add_argument("--frames", type=int, default=500_000, help="of training")
     room_settings.add_argument("--history", type=int, default=4, help="H, observations that φ depends on")
-    room_settings.add_argument("--rounds", type=int, choices=(2, 3, 4), default=2, help="of learning φ")
+    room_settings.add_argument("--rounds", type=int, choices=(2, 3, 4), default=3, help="of learning φ")
     room_settings.add_argument("--first-steps", type=int, default=300_000, help="random steps for the first φ")
     room_settings.add_argument("--first-updates", type=int, default=4_000, help="of the network of the first φ")
     room_settings.add_argument("--scout-frames", type=int, default=500_000, help="of training on the first φ")

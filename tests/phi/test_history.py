@@ -32,6 +32,7 @@ from usfa.phi import (
     load_phi,
     read_transitions,
 )
+from usfa.phi.learners import _chances
 from usfa.runs import FeaturesConfig
 
 ROOM = {"image_size": 12, "side": 4.0, "types": 2, "objects_per_type": 4, "decisions": 10, "clearance": 0.6}
@@ -181,6 +182,55 @@ def test_collected_data_is_that_of_a_file_of_all_transitions(tmp_path):
     single.rows(np.arange(len(single)) % 5 > 0).save(tmp_path / "thin.npz")
     with pytest.raises(InputError, match=r"^The rows of episode 0 of .* do not follow one another: .* or history 1\.$"):
         read_transitions(tmp_path / "thin.npz", spec, 2, "echo", 3)
+
+
+# --- observations that are stored once ---
+
+
+def room_data(thin, steps=6000):
+    spec = ObservationSpec((12, 12, 3))
+    actions = RandomActions(np.random.default_rng(3))
+    return collect(source("room", **ROOM), ("a", "b"), spec, actions, steps, 1, thin=thin, history=3)
+
+
+def test_all_transitions_are_those_that_thinning_keeps_some_of(tmp_path):
+    everything, part = room_data(thin=False), room_data(thin=True)
+    assert len(part) < 0.9 * len(everything)
+    assert everything.observation.store.nbytes < 1.2 * 6000 * 12 * 12 * 3  # each once
+    stacked = {x.tobytes() for x in np.asarray(everything.observation)}
+    assert {x.tobytes() for x in part.observation} <= stacked
+    assert part.rewards.sum() == everything.rewards.sum()
+    everything.save(tmp_path / "all.npz")
+    assert (tmp_path / "all.npz").stat().st_size < 1.5 * everything.observation.store.nbytes
+    again = read_transitions(tmp_path / "all.npz", everything.spec, 8, "room", 3)
+    for name in ("observation", "next_observation", "action", "rewards", "episode"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(everything, name))
+    with pytest.raises(InputError, match=r"the environment 'big' has \(\d+, 16, 16, 3\): the data is of another one"):
+        read_transitions(tmp_path / "all.npz", ObservationSpec((16, 16, 3)), 8, "big", 3)
+
+
+def test_thinning_keeps_weighted_means():
+    everything = room_data(thin=False)
+    assert everything.rare.mean() < 0.1
+    part = everything.thinned(seed=2)
+    assert part.rare.sum() == everything.rare.sum()
+    assert (~part.rare).sum() == 4 * part.rare.sum()
+    assert part.weight.sum() == pytest.approx(len(everything), rel=1e-5)
+    np.testing.assert_allclose(
+        np.average(part.rewards, axis=0, weights=part.weight), everything.rewards.mean(axis=0), rtol=1e-6
+    )
+    assert part.thinned() is part
+
+
+def test_a_fifth_of_the_rows_of_an_update_have_a_rare_reward_and_the_loss_is_unbiased():
+    data = room_data(thin=False)
+    chance = _chances(data)
+    chance /= chance.sum()
+    assert chance[data.rare].sum() == pytest.approx(0.2)
+    values = np.random.default_rng(0).random(len(data))
+    weight = 1 / (chance * len(data))
+    assert (chance * weight * values).sum() == pytest.approx(values.mean())
+    assert (_chances(room_data(thin=True)) == 1).all()
 
 
 # --- learning ---

@@ -98,7 +98,8 @@ class Transitions:
     @property
     def rare(self) -> NDArray[np.bool_]:
         """Whether a transition has a rare reward: one other than that of most transitions, [N]."""
-        return (np.where(self.seen, self.rewards != _most_common(self.rewards), False)).any(axis=1)
+        rare: NDArray[np.bool_] = (self.seen & (self.rewards != _most_common(self.rewards))).any(axis=1)
+        return rare
 
     @property
     def is_thinned(self) -> bool:
@@ -128,19 +129,22 @@ class Transitions:
             groups.setdefault(own.tobytes(), []).append(episode)
         return [np.array(group) for group in groups.values()]
 
-    def _saved_observations(self) -> dict[str, NDArray[Any]]:
-        """Arrays of a file: observations, or their places among frames that are stored once."""
+    def _saved_observations(self) -> tuple[dict[str, NDArray[Any]], NDArray[Any], NDArray[Any]]:
+        """Observations as a file holds them: themselves, or their places among frames that are stored once."""
         before, after = self.observation, self.next_observation
         if isinstance(before, Frames) and isinstance(after, Frames) and before.store is after.store:
-            return {"frames": before.store, "observations": before.places, "next_observations": after.places}
-        return {"observations": np.asarray(before), "next_observations": np.asarray(after)}
+            return {"frames": before.store}, before.places, after.places
+        return {}, np.asarray(before), np.asarray(after)
 
     def save(self, path: Path) -> None:
         """Write an npz file that :func:`read_transitions` reads."""
         content = io.BytesIO()
+        frames, before, after = self._saved_observations()
         np.savez(
             content,
-            **self._saved_observations(),
+            **frames,  # type: ignore[arg-type]  # arrays by name
+            observations=before,
+            next_observations=after,
             actions=self.action,
             rewards=self.rewards,
             episodes=self.episode,
