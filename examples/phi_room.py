@@ -1,7 +1,8 @@
 """The room from pixels and four scalar rewards: learn φ, train the agent of `room-laptop` on it, try a hard task.
 
-φ is learned twice: from random walks, and again from what the agent on the first φ meets. By default this takes an hour
-or two on two cores; `python examples/phi_room.py 9000 300 2000` shows it in a few minutes, badly.
+φ is learned three times: from random walks, and again from what agents on the φ so far meet, who find the states where
+it is wrong. By default this takes two hours on two cores; `python examples/phi_room.py 9000 300 2000` shows it in a few
+minutes, badly.
 """
 
 import sys
@@ -14,32 +15,33 @@ from usfa.phi import NetworkFit
 FORWARD = (0.3, 0.02, 0.02, 0.02, 0.1, 0.1, 0.22, 0.22)  # what is collected behind one's back cannot be seen
 
 
-def main(out: Path, steps: int = 500_000, updates: int = 15_000, frames: int = 1_000_000) -> None:
+def main(out: Path, steps: int = 600_000, updates: int = 12_000, frames: int = 500_000) -> None:
     config = usfa.preset("room-laptop")
     config = replace(
         config,
         learner=replace(config.learner, budget=frames),
         evaluation=replace(config.evaluation, snapshots=1, tasks=("room-train",), candidates=("train",), episodes=1),
     )
-    scout = None
-    for name in ("first", "second"):
+    scouts: list[str] = []
+    for name in ("first", "second", "third"):
         phi = usfa.learn_features(
             "room",
             "tasks:room-train",  # "collect a TV", "a ball", "a hat", "a balloon": one number each, and no φ
             features=4,
             history=4,  # an object leaves the view a step or two before it is collected
             environment_arguments={"image_size": 42},
-            learner=NetworkFit(convolutions=((16, 4, 2), (32, 3, 2)), steps=updates, batch=128),
+            learner=NetworkFit(convolutions=((16, 4, 2), (32, 3, 2), (32, 3, 1)), steps=updates, batch=128),
             steps=steps,
             action_probabilities=FORWARD,
             repeat=0.75,
-            agent=scout,
+            agent=",".join(scouts) or None,
+            agent_share=0.75,
             out=out / f"{name}-phi",
             existing="resume",
         )
         print(f"R² on held-out episodes: {phi.report.r2}")
         run = usfa.train(replace(config, phi=phi.text), out / f"{name}-run", existing="resume")
-        scout = str(run.path)
+        scouts.append(str(run.path))
     table = usfa.evaluate(usfa.load(run.path), "1,1,0,0", rewards="task:1,1,0,0", episodes=2)
     print(table[["task", "score", "unexplained"]].to_string(index=False))
 
