@@ -367,7 +367,9 @@ def _learned(
             data, learner, config.features, environment=config.environment, seed=config.seed, progress=progress
         )
         bar.update(100)
-    return found, data.thinned(config.seed) if config.supervised else data
+    shown = data.thinned(config.seed) if config.supervised else data
+    rows = np.random.default_rng([config.seed, 19]).permutation(len(shown))[:_SHOWN]
+    return found, shown.rows(np.sort(rows))
 
 
 def _learner(config: FeaturesConfig, data: Transitions) -> PhiLearner:
@@ -395,6 +397,8 @@ class _Progress:
 
 
 # --- results ---
+
+_SHOWN = 20_000  # transitions of the figures at most
 
 _FIGURES = ("quality", "responses")
 
