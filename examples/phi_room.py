@@ -1,7 +1,7 @@
 """The room from pixels and four scalar rewards: learn φ, train the agent of `room-laptop` on it, try a hard task.
 
 φ is learned three times: from random walks, and again from what agents on the φ so far meet, who find the states where
-it is wrong. By default this takes two hours on two cores; `python examples/phi_room.py 9000 300 2000` shows it in a few
+it is wrong. By default this takes two hours on two cores; `python examples/phi_room.py 9000 300 2000 2` shows it in a few
 minutes, badly.
 """
 
@@ -15,7 +15,7 @@ from usfa.phi import NetworkFit
 FORWARD = (0.3, 0.02, 0.02, 0.02, 0.1, 0.1, 0.22, 0.22)  # what is collected behind one's back cannot be seen
 
 
-def main(out: Path, steps: int = 600_000, updates: int = 12_000, frames: int = 500_000) -> None:
+def main(out: Path, steps: int = 600_000, updates: int = 12_000, frames: int = 500_000, rounds: int = 3) -> None:
     config = usfa.preset("room-laptop")
     config = replace(
         config,
@@ -23,7 +23,7 @@ def main(out: Path, steps: int = 600_000, updates: int = 12_000, frames: int = 5
         evaluation=replace(config.evaluation, snapshots=1, tasks=("room-train",), candidates=("train",), episodes=1),
     )
     scouts: list[str] = []
-    for name in ("first", "second", "third"):
+    for name in ("first", "second", "third")[:rounds]:
         phi = usfa.learn_features(
             "room",
             "tasks:room-train",  # "collect a TV", "a ball", "a hat", "a balloon": one number each, and no φ
@@ -47,4 +47,4 @@ def main(out: Path, steps: int = 600_000, updates: int = 12_000, frames: int = 5
 
 
 if __name__ == "__main__":
-    main(Path("runs/room-from-rewards"), *map(int, sys.argv[1:4]))
+    main(Path("runs/room-from-rewards"), *map(int, sys.argv[1:5]))

@@ -11,7 +11,7 @@ EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 SHORTER = {  # arguments for examples that take long
     "phi_acrobot": ("400",),
     "phi_deep_sea_treasure": ("400",),
-    "phi_room": ("3000", "20", "1000"),
+    "phi_room": ("3000", "20", "1000", "1"),
 }
 ELSEWHERE = {"own_algorithm", "onnx_agent"}  # tested below, and in tests/agents/test_onnx.py
 
