@@ -1,8 +1,8 @@
 """The room from pixels and four scalar rewards: learn φ, train the agent of `room-laptop` on it, try a hard task.
 
 φ is learned three times: from random walks, and again from what agents on the φ so far meet, who find the states where
-it is wrong. By default this takes two hours on two cores; `python examples/phi_room.py 9000 300 2000 2` shows it in a few
-minutes, badly.
+it is wrong. By default this takes two hours on two cores; `python examples/phi_room.py 9000 300 2000 2` shows it in a
+few minutes, badly.
 """
 
 import sys
