@@ -14,7 +14,7 @@ SHORTER = {  # arguments for examples that take long
     "own_environment": ("200",),
     "phi_acrobot": ("400",),
     "phi_deep_sea_treasure": ("400",),
-    "phi_room": ("3000", "20", "2000"),
+    "phi_room": ("3000", "20", "1000", "1"),
 }
 ELSEWHERE = {"own_algorithm", "onnx_agent"}  # tested below, and in tests/agents/test_onnx.py
 

@@ -3,19 +3,22 @@
 small  Trip and one-state with hidden φ: gap of USFA with the given and with the learned φ, in the true reward
 infer  a new task from 200 rewarded random steps: true return with the inferred w, relative to the true w
 room   the room from pixels and the four scalar rewards of M:
-1. φ from random walks; 2. an agent on it; 3. φ from what that agent and random walks meet; 4. agents on the
-learned and on the given φ, with the same frames, scored in the true reward
+       1. φ from random walks; 2. a scout, an agent on it; 3. φ from what scouts and random walks meet, repeated for
+       --rounds; 4. agents on the learned and on the given φ, with the same frames, scored in the true reward
+quality, view, infer-room   after room: R² in new episodes; which collected objects were in view in the last H steps,
+       from the true state; hard tasks of the room from the rewards of random walks
 
 python benchmarks/studies/learned_phi.py small infer
-python benchmarks/studies/learned_phi.py room --frames 5000000 --seeds 0 1 2
+python benchmarks/studies/learned_phi.py room quality view infer-room --seeds 0 1 2
 """
 
 from __future__ import annotations
 
 import argparse
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -27,14 +30,20 @@ from rich.console import Console
 import usfa
 from usfa.decisions import CandidateSet, Gpi
 from usfa.environments import ObservationSpec, rewarded, source
+from usfa.environments.room import OBJECTS, RoomBatch
+from usfa.environments.room.drawing import NEAR
+from usfa.environments.room.rules import FIELD_OF_VIEW
+from usfa.environments.room.textures import BOXES
 from usfa.environments.tabular import one_state_mdp, trip_mdp
 from usfa.evaluation import summarise, write_table
 from usfa.evaluation.exact import decision_tables
 from usfa.functional import TabularMDP, optimal_return, policy_return
 from usfa.paper.report import markdown_table
-from usfa.phi import LeastSquares, NetworkFit, RandomActions, collect, predict
+from usfa.phi import Behaviour, LeastSquares, NetworkFit, RandomActions, Transitions, collect, predict
+from usfa.phi.quality import r_squared
 from usfa.runs import FeaturesConfig, TrainConfig, preset
 from usfa.runs.config import tasks_text
+from usfa.runs.features import AgentActions
 from usfa.tasks import format_task, parse_task, parse_tasks
 
 Array = NDArray[np.float64]
@@ -146,59 +155,204 @@ def _inferred(phi: usfa.LearnedPhi, environment: str, w: Array, seed: int) -> Ar
 # --- the room ---
 
 
-def room(out: Path, seeds: tuple[int, ...], frames: int, steps: int, updates: int, console: Console) -> pd.DataFrame:
-    base = preset("room-laptop")
-    base = replace(base, learner=replace(base.learner, budget=frames), evaluation=replace(base.evaluation, snapshots=1))
-    first = _room_phi(out / "phi-walk", steps, updates, None, console)
-    scout = usfa.train(replace(base, phi=first.text, seeds=(0,)), out / "scout", existing="resume", console=console)
-    phi = _room_phi(out / "phi", steps, updates, str(scout.path), console)
-    rows = []
+def room(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
+    """Score of agents on the learned and on the given φ, in the true reward, for each seed."""
+    out, seeds, frames = chosen.out, tuple(chosen.seeds), chosen.frames
+    phi, rows = _rounds(chosen, console), []
     for seed in seeds:
-        for name, own in (("given", "reward"), ("learned", phi.text)):
+        for name, own in (("learned", phi.text), ("given", "reward")):
             path = out / f"{name}-{frames}-{seed}"
-            run = usfa.train(replace(base, phi=own, seeds=(seed,)), path, existing="resume", console=console)
-            agent = usfa.load(run.path)
-            for tasks in ("room-train", "room-hard"):
-                w = parse_tasks(tasks)
-                rewards = [f"task:{format_task(task)}" for task in w] if name == "learned" else None
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    table = usfa.evaluate(agent, w, "train", rewards=rewards, seed=seed, console=console)
-                rows.append((name, tasks, seed, table.score.mean()))
-    print(markdown_table(pd.DataFrame({"reward": phi.report.rewards, "held-out R²": phi.report.r2})))
-    table = pd.DataFrame(rows, columns=["phi", "tasks", "seed", "score"])
-    means = table.pivot_table(index=["tasks", "seed"], columns="phi", values="score").reset_index()
+            run = usfa.train(replace(_room_config(frames, seed), phi=own), path, existing="resume", console=console)
+            score = partial(_room_scores, run.path, name == "learned", seed, console)
+            rows.append(_cached(out / f"scores-{name}-{frames}-{seed}.csv", score).assign(phi=name, seed=seed))
+    means = pd.concat(rows).groupby(["tasks", "seed", "phi"]).score.mean().unstack("phi").reset_index()
     return means.assign(ratio=means.learned / means.given)
 
 
-def _room_phi(path: Path, steps: int, updates: int, agent: str | None, console: Console) -> usfa.LearnedPhi:
+def _rounds(chosen: argparse.Namespace, console: Console) -> usfa.LearnedPhi:
+    """φ from random walks, then again and again from what agents on the φ so far meet."""
+    phi = _room_phi(chosen, chosen.out / _PHI[0], chosen.first_steps, chosen.first_updates, None, console)
+    scouts: list[str] = []
+    for phi_name, scout_name in zip(_PHI[1 : chosen.rounds], _SCOUT, strict=False):
+        config = replace(_room_config(chosen.scout_frames, 0), phi=phi.text)
+        scouts.append(str(usfa.train(config, chosen.out / scout_name, existing="resume", console=console).path))
+        phi = _room_phi(chosen, chosen.out / phi_name, chosen.steps, chosen.updates, ",".join(scouts), console)
+    return phi
+
+
+def _room_config(frames: int, seed: int) -> TrainConfig:
+    base = preset("room-laptop")
+    return replace(
+        base,
+        learner=replace(base.learner, budget=frames),
+        evaluation=replace(base.evaluation, snapshots=1, tasks=("room-train",), candidates=("train",), episodes=1),
+        seeds=(seed,),
+    )
+
+
+_PHI, _SCOUT = ("phi-walk", "phi", "phi-3", "phi-4"), ("scout", "scout-2", "scout-3")  # of each round
+
+
+def _room_scores(path: Path, learned: bool, seed: int, console: Console) -> pd.DataFrame:
+    """Mean return of 20 episodes on each task, in the true reward."""
+    agent, parts = usfa.load(path), []
+    for tasks in ("room-train", "room-hard"):
+        w = parse_tasks(tasks)
+        rewards = [f"task:{format_task(task)}" for task in w] if learned else None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the unexplained share, which is in the table
+            table = usfa.evaluate(agent, w, "train", rewards=rewards, seed=seed, console=console)
+        parts.append(table.assign(tasks=tasks))
+    return pd.concat(parts)
+
+
+def _room_phi(
+    chosen: argparse.Namespace, path: Path, steps: int, updates: int, agent: str | None, console: Console
+) -> usfa.LearnedPhi:
+    layers = ((16, 4, 2), (32, 3, 2)) if agent is None else ((16, 4, 2), (32, 3, 2), (32, 3, 1))
     config = FeaturesConfig(
         "room",
         ("tasks:room-train",),
         environment_arguments={"image_size": 42},
         features=4,
         agent=agent,
+        agent_share=0.5 if agent is None else 0.75,
         steps=steps,
         action_probabilities=WALK,
         repeat=0.75,
-        learner=NetworkFit(hidden=(256,), convolutions=((16, 6, 3), (32, 3, 2)), steps=updates, batch=128),
+        history=chosen.history,
+        learner=NetworkFit(hidden=(256,), convolutions=layers, steps=updates, batch=128),
     )
     return usfa.learn_features(config=config, out=path, existing="resume", console=console)
 
 
+def quality(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
+    """R² of each reward in new episodes: of an agent that was trained on φ, of the last scout, and of random walks."""
+    phi, rows = usfa.load_features(chosen.out / _PHI[chosen.rounds - 1]), []
+    agents = {"random walks": None, "scout": _SCOUT[chosen.rounds - 2]}
+    agents["trained agent"] = f"learned-{chosen.frames}-{chosen.seeds[0]}"
+    for episodes, run in agents.items():
+        act: Behaviour = RandomActions(np.random.default_rng([1000, 3]), WALK, 0.75)
+        if run is not None:
+            act = AgentActions([usfa.load(chosen.out / run)], act, 1000, share=1.0)
+        data = _room_data(phi, phi.report.rewards, act, 100_000, 1000).thinned()
+        found = r_squared(data, predict(phi.model, data) @ phi.tasks.T)
+        counts = (data.rewards != 0).sum(axis=0).tolist()
+        rows += [(episodes, *row) for row in zip(phi.report.rewards, found, counts, strict=True)]
+    rows += [("held-out fifth", *row, np.nan) for row in zip(phi.report.rewards, phi.report.r2, strict=True)]
+    return pd.DataFrame(rows, columns=["episodes", "reward", "r2", "collected"])
+
+
+def _room_data(phi: usfa.LearnedPhi, texts: Sequence[str], act: Behaviour, steps: int, seed: int) -> Transitions:
+    inside = source("room", image_size=42)
+    with inside.opened() as env:
+        spec = ObservationSpec.of(env.observation_space)
+    return collect(rewarded(inside, texts), texts, spec, act, steps, seed, thin=False, history=phi.history)
+
+
+def view(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
+    """Share of the collected objects of which a quarter was in view in one of the last H observations, by H and type.
+
+    φ of H observations cannot express the rewards of the others. From the true state, which nothing learns from.
+    """
+    rows = []
+    learned = f"learned-{chosen.frames}-{chosen.seeds[0]}"
+    for episodes, run in {"random walks": None, "scout": _SCOUT[chosen.rounds - 2], "trained agent": learned}.items():
+        act: Behaviour = RandomActions(np.random.default_rng(0), WALK, 0.75)
+        if run is not None:
+            act = AgentActions([usfa.load(chosen.out / run)], act, 0, share=1.0)
+        seen, kinds = _seen_before(act, 12)
+        for history in (1, 2, 4, 6, 10):
+            found = seen[:history].max(axis=0) > 0.25
+            shares = [found[kinds == kind].mean() for kind in range(4)]
+            rows.append((episodes, history, *shares, len(kinds)))
+    return pd.DataFrame(rows, columns=["episodes", "H", *(kind.name for kind in OBJECTS[:4]), "collected"])
+
+
+def _seen_before(act: Behaviour, steps: int) -> tuple[Array, NDArray[np.int64]]:
+    """The share of each collected object's width that was in view 0, 1, … steps before, [steps, N], and its type."""
+    batch = RoomBatch(64, seeds=range(64), image_size=42)
+    poses, places = [batch.world.pose.copy()], [batch.world.objects.copy()]
+    for _ in range(batch.rules.decisions):
+        batch.step(act(batch))
+        poses.append(batch.world.pose.copy())
+        places.append(batch.world.objects.copy())
+    pose, place = np.stack(poses), np.stack(places)  # [T+1, B, 3], [T+1, B, K, 2]
+    time, room, index = np.nonzero((place[1:] != place[:-1]).any(axis=-1))
+    late = time >= steps
+    time, room, index = time[late], room[late], index[late]
+    kind = index // batch.rules.objects_per_type
+    width = BOXES[kind, 0]
+    shares = []
+    for back in range(steps):
+        x, y, heading = pose[time - back, room].T
+        east, north = (place[time, room, index] - np.stack([x, y], axis=1)).T
+        depth = east * np.cos(heading) + north * np.sin(heading)
+        right = east * np.sin(heading) - north * np.cos(heading)
+        edge = np.maximum(depth, 0) * np.tan(FIELD_OF_VIEW / 2)
+        visible = np.minimum(edge, right + width / 2) - np.maximum(-edge, right - width / 2)
+        there = (place[time - back, room, index] == place[time, room, index]).all(axis=1) & (depth > NEAR)
+        shares.append(np.where(there, np.maximum(visible, 0) / width, 0.0))
+    return np.stack(shares), kind
+
+
+def infer_room(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
+    """Zero-shot score on hard tasks with w inferred from the rewards of random walks, relative to the true w."""
+    phi = usfa.load_features(chosen.out / _PHI[chosen.rounds - 1])
+    agent = usfa.load(chosen.out / f"learned-{chosen.frames}-{chosen.seeds[0]}")
+    w = parse_tasks("room-hard")
+    rewards = [f"task:{format_task(task)}" for task in w]
+    rows = []
+
+    def mean_score(tasks: Array) -> float:
+        scores = usfa.evaluate(agent, tasks, "train", rewards=rewards, episodes=5, seed=1, console=console).score
+        return float(scores.mean())
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        true = mean_score(w @ translation(phi))
+        for steps in (200, 1000, 3000, 10_000):
+            tasks, met = [], 0
+            for number, text in enumerate(rewards):
+                act = RandomActions(np.random.default_rng([number, 1]), WALK, 0.75)
+                data = _room_data(phi, (text,), act, steps, number)
+                tasks.append(usfa.infer_task(predict(phi.model, data), data.rewards[:, 0]).w)
+                met += int((data.rewards != 0).sum())
+            score = mean_score(np.stack(tasks))
+            error = abs(np.stack(tasks) - w @ translation(phi)).max(axis=1).mean()
+            rows.append((steps, met / len(w), error, score, true, score / true))
+    return pd.DataFrame(rows, columns=["steps", "rewarded steps", "largest error of w", "inferred", "true", "ratio"])
+
+
+def _cached(path: Path, make: Callable[[], pd.DataFrame]) -> pd.DataFrame:
+    """A table that is computed once."""
+    if not path.exists():
+        write_table(path, make())
+    return pd.read_csv(path)
+
+
+ROOM = {"room": room, "quality": quality, "view": view, "infer-room": infer_room}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="+", choices=["small", "infer", "room"])
+    parser.add_argument("what", nargs="+", choices=["small", "infer", *ROOM])
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(10)))
-    parser.add_argument("--frames", type=int, default=5_000_000, help="of training in the room")
-    parser.add_argument("--steps", type=int, default=1_000_000, help="random steps for φ of the room")
-    parser.add_argument("--updates", type=int, default=40_000, help="of the network of φ of the room")
+    room_settings = parser.add_argument_group("room")
+    room_settings.add_argument("--frames", type=int, default=500_000, help="of training")
+    room_settings.add_argument("--history", type=int, default=4, help="H, observations that φ depends on")
+    room_settings.add_argument("--rounds", type=int, choices=(2, 3, 4), default=3, help="of learning φ")
+    room_settings.add_argument("--first-steps", type=int, default=300_000, help="random steps for the first φ")
+    room_settings.add_argument("--first-updates", type=int, default=4_000, help="of the network of the first φ")
+    room_settings.add_argument("--scout-frames", type=int, default=500_000, help="of training on the first φ")
+    room_settings.add_argument("--steps", type=int, default=600_000, help="for φ, 3/4 by the scout, 1/4 random")
+    room_settings.add_argument("--updates", type=int, default=12_000, help="of the network of φ")
     parser.add_argument("--out", type=Path, default=Path("runs/learned-phi"))
     chosen = parser.parse_args()
     console, seeds = Console(stderr=True), tuple(chosen.seeds)
     for what in chosen.what:
-        if what == "room":
-            table = room(chosen.out, seeds, chosen.frames, chosen.steps, chosen.updates, console)
+        if what in ROOM:
+            table = ROOM[what](chosen, console)
         else:
             table = {"small": small, "infer": infer}[what](chosen.out, seeds, console)
         write_table(chosen.out / f"{what}.csv", table)

@@ -54,7 +54,7 @@ def read_bytes(path: Path) -> bytes:
         raise InputError(f"File {path} cannot be read: {error.strerror}.") from error
 
 
-def write_atomically(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes | memoryview) -> None:
     """Write to a temporary file, fsync and rename, so that a reader sees either the old file or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     require_space(path.parent, len(content))

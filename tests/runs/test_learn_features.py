@@ -18,7 +18,7 @@ from usfa.evaluation import exact_mdp
 from usfa.phi import NetworkFit, RandomActions, RewardsPhi
 from usfa.playground.catalogue import make_view
 from usfa.runs import FeaturesConfig, RunDirectory
-from usfa.runs.features import _AgentActions
+from usfa.runs.features import AgentActions
 
 REWARDS = ("--rewards", "tasks:trip-train,task:0.5,0.5", "--steps", "400")
 
@@ -150,15 +150,30 @@ def test_a_run_is_not_resumed_with_other_data(features, tmp_path):
 
 def test_an_agent_acts_in_every_second_environment():
     agent = usfa.load("trip")
-    behaviour = _AgentActions(agent, RandomActions(np.random.default_rng(0)), seed=0)
+    behaviour = AgentActions([agent], RandomActions(np.random.default_rng(0)), seed=0)
     batch = source("trip").batch(list(range(8)), 1.0)
     w = agent.training_tasks[np.arange(8) // 2 % len(agent.training_tasks)]
     rewards = np.array([(batch.step(behaviour(batch)).phi * w).sum(axis=1) for _ in range(100)]).mean(axis=0)
     assert rewards[::2].min() > rewards[1::2].max()
 
 
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize(("share", "acting"), [(0.75, [0, 1, 2, 4, 5, 6]), (1.0, range(8)), (0.25, [0, 4])])
+def test_agents_act_in_a_share_of_the_environments(share, acting, count):
+    """The others always take action 3, which an agent never takes in 30 steps but by chance."""
+    agents = [usfa.load("trip") for _ in range(count)]
+    behaviour = AgentActions(agents, lambda batch: np.full(len(batch), 3), seed=0, share=share)
+    batch = source("trip").batch(list(range(8)), 1.0)
+    others = np.ones(8, np.bool_)
+    for _ in range(30):
+        action = behaviour(batch)
+        others &= action == 3
+        batch.step(np.where(np.take_along_axis(batch.legal, action[:, None], 1)[:, 0], action, batch.legal.argmax(1)))
+    assert np.flatnonzero(~others).tolist() == list(acting)
+
+
 def test_data_is_collected_with_an_agent():
-    phi = usfa.learn_features("trip", "tasks:trip-train", agent="trip", steps=400, console=None)
+    phi = usfa.learn_features("trip", "tasks:trip-train", agent="trip,trip", steps=400, console=None)
     np.testing.assert_allclose(phi.tasks, np.eye(2), atol=1e-6)
 
 
@@ -266,6 +281,7 @@ def test_phi_without_rewards(tmp_path):
         (["--data", "x.npz", "--learner", "rewards"], "learner is 'rewards', which needs them at every step"),
         (["--rewards", "task:10", "--learner", "magic"], "Unknown learner of φ 'magic'"),
         (["--rewards", "task:10", "--steps", "5"], "steps is 5; expected at least 100."),
+        (["--rewards", "task:10", "--agent-share", "0"], "agent_share is 0.0; expected a number above 0, at most 1."),
     ],
 )
 def test_bad_input_is_one_sentence(words, sentence, tmp_path, capsys):

@@ -5,13 +5,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 import usfa
-from usfa.environments import source
+from usfa.environments import History, ObservationSpec, source
 from usfa.errors import InputError
 from usfa.evaluation import accuracy_of, read_scores
 from usfa.learning import Learner
 from usfa.networks import NetworkConfig
+from usfa.phi import NetworkPhi, PhiReport, PhiSpec
 from usfa.runs import preset, train
 from usfa.runs.watch import Watch, watch
 
@@ -138,6 +140,42 @@ def test_resume_after_a_failure_gives_the_same_bytes(tmp_path, monkeypatch, room
     assert {name: (run.path / name).read_bytes() for name in RESULTS} == {
         name: (room_run.path / name).read_bytes() for name in RESULTS
     }
+
+
+def test_resume_with_a_learned_phi_of_the_history_gives_the_same_bytes(tmp_path, monkeypatch):
+    """The images that φ still needs are in the checkpoint, in the middle of episodes."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = NetworkPhi(PhiSpec(ObservationSpec((12, 12, 3)), 8, 2, history=3), (8,), ((4, 4, 2),))
+    phi = usfa.LearnedPhi(model, PhiReport("room", features=("a", "b")))
+    config = replace(small("room-laptop"), phi=phi, seeds=(0,))
+    config = replace(
+        config, learner=replace(config.learner, budget=400), evaluation=replace(config.evaluation, snapshots=1)
+    )
+    whole = train(config, tmp_path / "whole", console=None)
+    step = Learner.step
+
+    def failing(self):
+        if self.updates == 24:
+            raise PowerCut
+        return step(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Learner, "step", failing)
+        with pytest.raises(PowerCut):
+            train(config, tmp_path / "run", console=None)
+    run = train(config, tmp_path / "run", "resume", console=None)
+    for name in (*RESULTS, "agent/phi.json", "agent/phi.safetensors"):
+        assert (run.path / name).read_bytes() == (whole.path / name).read_bytes(), name
+    with monkeypatch.context() as patch:  # the history matters
+        patch.setattr(History, "load_state", lambda self, state: None)
+        patch.setattr(Learner, "step", failing)
+        with pytest.raises(PowerCut):
+            train(config, tmp_path / "other", console=None)
+        patch.setattr(Learner, "step", step)
+        other = train(config, tmp_path / "other", "resume", console=None)
+    name = "agent/weights.safetensors"
+    assert (other.path / name).read_bytes() != (whole.path / name).read_bytes()
 
 
 @pytest.mark.parametrize("name", ["room-laptop-uvfa", "room-laptop-uvfa-off-policy", "room-paper-sf-gpi"])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from usfa.environments.batch import Batch, Environment, EnvironmentBatch, Step
 from usfa.environments.features import feature_names
+from usfa.environments.history import History, check_history
 from usfa.environments.learned import LEARNED, FrozenPhi, LearnedReward, is_known_phi, known_phi, remember_phi
 from usfa.environments.registry import (
     ENVIRONMENTS,
@@ -40,6 +41,7 @@ __all__ = [
     "EnvironmentSource",
     "Finding",
     "FrozenPhi",
+    "History",
     "LearnedReward",
     "ObservationSpec",
     "OneState",
@@ -55,6 +57,7 @@ __all__ = [
     "VectorReward",
     "action_count",
     "check_environment",
+    "check_history",
     "check_trusted",
     "feature_count",
     "feature_names",

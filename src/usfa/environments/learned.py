@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usfa.environments.batch import Batch, Step, WrappedBatch
+from usfa.environments.history import History
 from usfa.environments.rewards import RewardVector, rewards_of
 from usfa.environments.spaces import ObservationSpec, action_count
 from usfa.errors import InputError
@@ -35,9 +36,10 @@ LEARNED = "learned:"
 
 @runtime_checkable
 class FrozenPhi(Protocol):
-    """A learned φ(s, a, s′) that does not change any more."""
+    """A learned φ(s, a, s′) that does not change any more, or φ of the last H observations and actions and s′."""
 
     features: int
+    history: int  # H
     rewards: tuple[str, ...]  # rewards that φ is computed from, beside the transition; usually none
 
     @property
@@ -55,7 +57,14 @@ class FrozenPhi(Protocol):
         next_observation: NDArray[Any],
         rewards: NDArray[np.float32],
     ) -> NDArray[np.float32]:
-        """φ [B, D] of B transitions with encoded observations; `rewards` [B, K] only if φ is computed from them."""
+        """φ [B, D] of B transitions.
+
+        Args:
+            observation: encoded; the last H, see :class:`usfa.environments.history.History`.
+            action: [B], or [B, H].
+            next_observation: encoded.
+            rewards: [B, K], only if φ is computed from them.
+        """
         ...
 
     def check_fits(self, observation: ObservationSpec, actions: int) -> None:
@@ -100,20 +109,21 @@ class LearnedReward(gym.Wrapper[Any, Any, Any, Any]):
         self._spec = ObservationSpec.of(env.observation_space)
         phi.check_fits(self._spec, action_count(env))
         self.reward_space = gym.spaces.Box(-np.inf, np.inf, (phi.features,), np.float32)
-        self._before: NDArray[Any] | None = None
+        self._history: History | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         observation, info = self.env.reset(seed=seed, options=options)
-        self._before = self._spec.encode_one(observation)
+        self._history = History(self.phi.history, self._spec.encode_one(observation)[None])
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.env.step(action)
-        after = self._spec.encode_one(observation)
-        assert self._before is not None
+        after = self._spec.encode_one(observation)[None]
+        assert self._history is not None
+        self._history.act(np.array([action], np.int64))
         given = np.asarray(reward, np.float32)[None]
-        phi = self.phi.of_batch(self._before[None], np.array([action], np.int64), after[None], given)[0]
-        self._before = after
+        phi = self.phi.of_batch(self._history.observation, self._history.action, after, given)[0]
+        self._history.see(after, np.zeros(1, np.bool_))
         return observation, phi, terminated, truncated, info
 
 
@@ -123,12 +133,15 @@ class LearnedBatch(WrappedBatch):
     def __init__(self, inside: Batch, phi: FrozenPhi) -> None:
         super().__init__(inside, phi.features)
         self._phi = phi
+        self._history = History(phi.history, inside.observation)
         self._episode_phi = np.zeros((len(inside), phi.features))
 
     def step(self, action: NDArray[np.int64]) -> Step:
-        before = self._inside.observation.copy()
+        history = self._history
+        history.act(action)
         step = self._inside.step(action)
-        phi = self._phi.of_batch(before, action, self._inside.next_observation, step.phi)
+        phi = self._phi.of_batch(history.observation, history.action, self._inside.next_observation, step.phi)
+        history.see(self._inside.observation, self._inside.first)
         phi = np.where(step.real[:, None], phi, np.float32(0))
         self._episode_phi += phi
         episode_phi = np.where(step.ended[:, None], self._episode_phi, np.nan)
@@ -138,8 +151,14 @@ class LearnedBatch(WrappedBatch):
     def state(self) -> dict[str, Any]:
         inside = self._inside.state()  # may start new episodes
         self._episode_phi[self._inside.first] = 0.0
-        return {"inside": inside, "learned_phi": self._episode_phi.tolist()}
+        self._history.begin(self._inside.observation, self._inside.first)
+        state = {"inside": inside, "learned_phi": self._episode_phi.tolist()}
+        return state if self._history.length == 1 else {**state, "history": self._history.state()}
 
     def load_state(self, state: dict[str, Any]) -> None:
         self._inside.load_state(state["inside"])
         self._episode_phi[:] = state["learned_phi"]
+        if self._history.length == 1:
+            self._history = History(1, self._inside.observation)
+        else:
+            self._history.load_state(state["history"])

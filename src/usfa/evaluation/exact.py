@@ -47,10 +47,10 @@ def exact_mdp(env: Environment) -> TabularMDP | None:
 
 
 def _with_learned_phi(env: LearnedReward) -> TabularMDP | None:
-    """The tables with the learned φ of every (s, a, s′); None if φ needs rewards that are not in the tables."""
+    """The tables with the learned φ of every (s, a, s′); None if it depends on more than that."""
     inner: Any = env.env.env if isinstance(env.env, RewardVector) else env.env
     tasks = [reward.w for reward in env.env.rewards] if isinstance(env.env, RewardVector) else []
-    if not isinstance(inner, TabularEnv) or any(w is None for w in tasks):
+    if not isinstance(inner, TabularEnv) or env.phi.history > 1 or any(w is None for w in tasks):
         return None
     spec, shape = ObservationSpec.of(inner.observation_space), inner.mdp.phi.shape[:-1]
     before, action, after = (index.reshape(-1) for index in np.indices(shape))

@@ -73,6 +73,10 @@ class _PhiAndRewards:
         return self.phi.features + len(self.extra)
 
     @property
+    def history(self) -> int:
+        return self.phi.history
+
+    @property
     def rewards(self) -> tuple[str, ...]:
         return (*self.phi.rewards, *self.extra)
 

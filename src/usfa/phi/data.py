@@ -2,6 +2,7 @@
 
 Files are npz archives with the names of D4RL, without pickles: observations [N, ...], actions [N], next_observations
 [N, ...], rewards [N] or [N, K], and episodes [N] or terminals and timeouts [N]; reward_names and weights are optional.
+φ of a history needs all transitions of an episode in order.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import io
 import math
 import zipfile
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -18,11 +20,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from usfa.environments import Batch, EnvironmentSource, ObservationSpec
+from usfa.environments import Batch, EnvironmentSource, History, ObservationSpec, check_history
 from usfa.errors import InputError
 from usfa.files import read_bytes, write_atomically
+from usfa.phi.frames import Frames, Observations
 
-__all__ = ["Behaviour", "RandomActions", "Transitions", "check_rewards", "collect", "concatenated", "read_transitions"]
+__all__ = [
+    "LARGEST",
+    "Behaviour",
+    "RandomActions",
+    "Transitions",
+    "bytes_of",
+    "check_rewards",
+    "collect",
+    "concatenated",
+    "read_transitions",
+]
 
 Behaviour = Callable[[Batch], NDArray[np.int64]]
 """Chooses an action [B] in each of B environments."""
@@ -37,11 +50,11 @@ _COMMON_PER_RARE = 4  # transitions without a rare reward that are kept for each
 
 @dataclass(frozen=True)
 class Transitions:
-    """N transitions with the rewards of K tasks."""
+    """N transitions with the rewards of K tasks, each with the last H observations and actions."""
 
-    observation: NDArray[Any]  # [N, ...]  encoded, see ObservationSpec
-    action: NDArray[np.int64]  # [N]
-    next_observation: NDArray[Any]  # [N, ...]  encoded
+    observation: Observations  # [N, ..., H · C]  encoded, see ObservationSpec and History
+    action: NDArray[np.int64]  # [N], or [N, H] if H > 1
+    next_observation: Observations  # [N, ..., C]  encoded
     rewards: NDArray[np.float32]  # [N, K]
     episode: NDArray[np.int64]  # [N]      number of its episode
     weight: NDArray[np.float32]  # [N]      number of transitions that it stands for
@@ -49,9 +62,15 @@ class Transitions:
     names: tuple[str, ...]  # K names of the rewards
     spec: ObservationSpec
     actions: int
+    history: int = 1  # H
 
     def __len__(self) -> int:
         return len(self.action)
+
+    @property
+    def last_action(self) -> NDArray[np.int64]:
+        """The action of each transition itself, [N]."""
+        return self.action if self.history == 1 else self.action[:, -1]
 
     def rows(self, index: NDArray[Any]) -> Transitions:
         """A part of the transitions, by index or mask."""
@@ -76,6 +95,30 @@ class Transitions:
         out = np.isin(self.episode, np.concatenate(held))
         return self.rows(~out), self.rows(out)
 
+    @property
+    def rare(self) -> NDArray[np.bool_]:
+        """Whether a transition has a rare reward: one other than that of most transitions, [N]."""
+        rare: NDArray[np.bool_] = (self.seen & (self.rewards != _most_common(self.rewards))).any(axis=1)
+        return rare
+
+    @property
+    def is_thinned(self) -> bool:
+        """Whether transitions without a rare reward were left out, so that the others count for more."""
+        return bool((self.weight != self.weight[:1]).any())
+
+    def thinned(self, seed: int = 0) -> Transitions:
+        """All transitions with a rare reward and four others for each, which count for more; all, if rewards are not
+        rare.
+        """
+        rare = self.rare
+        others, keep = np.flatnonzero(~rare), _COMMON_PER_RARE * int(rare.sum())
+        if self.is_thinned or len(self) <= _WARM_UP or keep >= len(others) or not keep:
+            return self
+        kept = np.random.default_rng([seed, 17]).permutation(others)[:keep]
+        part = self.rows(np.sort(np.concatenate([np.flatnonzero(rare), kept])))
+        weight = np.where(part.rare, part.weight, part.weight * np.float32(len(others) / keep))
+        return replace(part, weight=weight.astype(np.float32))
+
     def _episodes_by_rewards(self) -> list[NDArray[np.int64]]:
         """Episodes, grouped by the rewards that were seen in them."""
         episodes, index = np.unique(self.episode, return_inverse=True)
@@ -86,22 +129,36 @@ class Transitions:
             groups.setdefault(own.tobytes(), []).append(episode)
         return [np.array(group) for group in groups.values()]
 
+    def _saved_observations(self) -> tuple[dict[str, NDArray[Any]], NDArray[Any], NDArray[Any]]:
+        """Observations as a file holds them: themselves, or their places among frames that are stored once."""
+        before, after = self.observation, self.next_observation
+        if isinstance(before, Frames) and isinstance(after, Frames) and before.store is after.store:
+            return {"frames": before.store}, before.places, after.places
+        return {}, np.asarray(before), np.asarray(after)
+
     def save(self, path: Path) -> None:
         """Write an npz file that :func:`read_transitions` reads."""
         content = io.BytesIO()
+        frames, before, after = self._saved_observations()
         np.savez(
             content,
-            observations=self.observation,
+            **frames,  # type: ignore[arg-type]  # arrays by name
+            observations=before,
+            next_observations=after,
             actions=self.action,
-            next_observations=self.next_observation,
             rewards=self.rewards,
             episodes=self.episode,
             weights=self.weight,
             seen=self.seen,
             reward_names=np.array(self.names),
             encoded=np.array(True),
+            history=np.array(self.history),
         )
-        write_atomically(path, content.getvalue())
+        write_atomically(path, content.getbuffer())
+
+
+def _places(observations: Observations) -> NDArray[Any]:
+    return observations.places if isinstance(observations, Frames) else np.asarray(observations)
 
 
 def concatenated(parts: Sequence[Transitions]) -> Transitions:
@@ -134,7 +191,9 @@ def check_rewards(data: Transitions) -> None:
 # --- files ---
 
 
-def read_transitions(path: Path, spec: ObservationSpec, actions: int, environment: str) -> Transitions:
+def read_transitions(
+    path: Path, spec: ObservationSpec, actions: int, environment: str, history: int = 1
+) -> Transitions:
     """Read an npz file; raise InputError if it is anything else, or data of another environment.
 
     Args:
@@ -142,30 +201,45 @@ def read_transitions(path: Path, spec: ObservationSpec, actions: int, environmen
         spec: encoding of the observations of the environment.
         actions: their number in the environment.
         environment: its name in errors.
+        history: H, the number of observations before each next one; they are taken from the rows of an episode, unless
+            the file was saved with them.
     """
+    found = _read(path, spec, actions, environment)
+    if found.history == history:
+        return found
+    if found.history != 1:
+        raise InputError(f"The transitions of {path} have a history of {found.history}; expected history {history}.")
+    return _with_history(found, history, path)
+
+
+def _read(path: Path, spec: ObservationSpec, actions: int, environment: str) -> Transitions:
     arrays = _read_arrays(path)
+    frames = arrays.pop("frames", None)
     for name in ("observations", "actions", "next_observations", "rewards"):
         if name not in arrays:
             raise InputError(f"File {path} has no array {name!r}; expected the names of D4RL, see the docs.")
-    action = arrays["actions"]
-    if action.ndim != 1 or action.dtype.kind not in "iu" or not len(action):
+    history, action = int(arrays.get("history", 1)), arrays["actions"]
+    check_history(history)
+    if action.shape[1:] != ((history,) if history > 1 else ()) or action.dtype.kind not in "iu" or not action.size:
         raise InputError(f"The actions of {path} are {action.dtype} {action.shape}; expected whole numbers [N].")
-    if action.min() < 0 or action.max() >= actions:
+    if action.min() < (0 if history == 1 else -1) or action.max() >= actions:
         raise InputError(
             f"The actions of {path} are {action.min()} to {action.max()}; the environment {environment!r} has 0 to "
             f"{actions - 1}: the data is of another one."
         )
     encoded = bool(arrays.get("encoded", False))
     before, after = (
-        _observations(path, arrays[name], spec, len(action), environment, encoded)
-        for name in ("observations", "next_observations")
+        _observations(path, arrays[name], spec, len(action), environment, seen if encoded else None)
+        if frames is None
+        else _placed(path, frames, arrays[name], spec, (len(action), seen), environment)
+        for name, seen in (("observations", history), ("next_observations", 1))
     )
     rewards = _matrix(path, "rewards", arrays["rewards"], len(action))
     names = tuple(str(name) for name in arrays.get("reward_names", [f"r{k + 1}" for k in range(rewards.shape[1])]))
     if len(names) != rewards.shape[1]:
         raise InputError(f"File {path} has {len(names)} reward_names and {rewards.shape[1]} rewards; expected as many.")
     weight = arrays.get("weights", np.ones(len(action)))
-    if weight.shape != action.shape or not (np.isfinite(weight).all() and (weight > 0).all()):
+    if weight.shape != (len(action),) or not (np.isfinite(weight).all() and (weight > 0).all()):
         raise InputError(f"The weights of {path} are not {len(action)} positive numbers.")
     seen = arrays.get("seen", np.ones(rewards.shape, np.bool_))
     return Transitions(
@@ -179,7 +253,28 @@ def read_transitions(path: Path, spec: ObservationSpec, actions: int, environmen
         names,
         spec,
         actions,
+        history,
     )
+
+
+def _with_history(data: Transitions, history: int, path: Path) -> Transitions:
+    """The same transitions, each with the rows before it; InputError if rows of an episode are missing."""
+    order = np.argsort(data.episode, kind="stable")
+    data = data.rows(order)
+    first = np.concatenate([[True], data.episode[1:] != data.episode[:-1]])
+    later = np.flatnonzero(~first)
+    before, after = np.asarray(data.observation), np.asarray(data.next_observation)
+    gaps = later[[not np.array_equal(before[row], after[row - 1]) for row in later]]
+    if len(gaps):
+        raise InputError(
+            f"The rows of episode {data.episode[gaps[0]]} of {path} do not follow one another: an observation is not "
+            f"the next one of the row before; expected all transitions in order, or history 1."
+        )
+    begin = np.maximum.accumulate(np.where(first, np.arange(len(data)), 0))  # row that the episode begins with
+    rows = np.arange(len(data))[:, None] - np.arange(history - 1, -1, -1)  # [N, H]
+    places = np.maximum(rows, begin[:, None])
+    action = np.where(rows >= begin[:, None], data.action[places], -1)
+    return replace(data, observation=Frames(before, places), action=action, history=history)
 
 
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
@@ -192,11 +287,13 @@ def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def _observations(
-    path: Path, values: NDArray[Any], spec: ObservationSpec, count: int, environment: str, encoded: bool
+    path: Path, values: NDArray[Any], spec: ObservationSpec, count: int, environment: str, encoded: int | None
 ) -> NDArray[Any]:
-    if encoded:
-        if values.shape != (count, *spec.shape) or values.dtype != spec.dtype:
-            raise _of_another(path, values, (count, *spec.shape), environment)
+    """Observations [N, ...]; `encoded` is the number of observations in each row if they were saved by us."""
+    if encoded is not None:
+        expected = (count, *spec.shape[:-1], encoded * spec.shape[-1])
+        if values.shape != expected or values.dtype != spec.dtype:
+            raise _of_another(path, values, expected, environment)
         return values
     try:
         found = spec.encode(values)
@@ -205,6 +302,24 @@ def _observations(
     if found.shape != (count, *spec.shape):
         raise _of_another(path, values, (count, *spec.shape), environment)
     return found
+
+
+def _placed(
+    path: Path,
+    frames: NDArray[Any],
+    places: NDArray[Any],
+    spec: ObservationSpec,
+    expected: tuple[int, int],
+    environment: str,
+) -> Frames:
+    """Observations that were saved once each, with their places."""
+    if frames.shape[1:] != spec.shape or frames.dtype != spec.dtype:
+        raise _of_another(path, frames, (len(frames), *spec.shape), environment)
+    if places.shape != expected or places.dtype.kind not in "iu" or places.min() < 0 or places.max() >= len(frames):
+        raise InputError(
+            f"The places of observations in {path} are {places.dtype} {places.shape}; expected {expected}."
+        )
+    return Frames(frames, places.astype(np.int64))
 
 
 def _of_another(path: Path, values: NDArray[Any], expected: tuple[int, ...], environment: str) -> InputError:
@@ -280,12 +395,13 @@ def collect(
     on_steps: Callable[[int], object] | None = None,
     *,
     thin: bool = True,
+    history: int = 1,
 ) -> Transitions:
     """Act in environments whose φ are the K rewards, and keep transitions.
 
-    Where rewards are rare, such as those of collecting an object, all transitions with one are kept, and four others
-    for each of them. The others count for more, so that weighted means stay what they were; transitions of an episode
-    are then no longer consecutive.
+    Where rewards are rare, such as those of collecting an object, `thin` keeps all transitions with one, and four
+    others for each of them. The others count for more, so that weighted means stay what they were; transitions of an
+    episode are then no longer consecutive. Otherwise every observation is stored once.
 
     Args:
         environments: with the vector of rewards as φ, see `usfa.environments.rewarded`.
@@ -295,17 +411,22 @@ def collect(
         steps: of all environments together.
         seed: of the environments.
         on_steps: called with the number of steps after each.
-        thin: whether to leave out transitions without a rare reward; learners without rewards need all of them.
+        thin: whether to leave out transitions without a rare reward.
+        history: H, the number of observations before each next one that are kept.
     """
     rng = np.random.default_rng([seed, 5])
     size = max(1, min(ENVIRONMENTS, steps // 100))
-    kept = _Kept(rng, steps, spec, thin)
+    kept = _Thinned(rng, steps, spec, history) if thin else _All(steps, spec, history)
     with closing(environments.batch(rng.integers(2**31, size=size).tolist(), 0.99)) as batch:
         episode, episodes = np.arange(size), size
+        past = History(history, kept.seen(batch.observation, batch.first))
         for _ in range(-(-steps // size)):
-            before, action = batch.observation.copy(), behaviour(batch)
+            action = behaviour(batch)
+            past.act(action)
             step = batch.step(action)
-            kept.add(before, action, batch.next_observation, step.phi, episode, step.real)
+            after = kept.seen(batch.next_observation, step.real)
+            kept.add(past.observation, past.action, after, step.phi, episode, step.real)
+            past.see(kept.seen(batch.observation, batch.first, after), batch.first)
             ended = np.flatnonzero(step.ended)
             episode[ended] = episodes + np.arange(len(ended))
             episodes += len(ended)
@@ -314,17 +435,67 @@ def collect(
         return kept.transitions(tuple(names), spec, batch.actions)
 
 
-class _Kept:
-    """Transitions that are kept: all with rare rewards, a share of the others."""
+class _Kept(ABC):
+    """Transitions that are kept, in columns: observation, action, next observation, rewards, episode, weight."""
 
-    def __init__(self, rng: np.random.Generator, steps: int, spec: ObservationSpec, thin: bool) -> None:
-        self._rng, self._steps, self._thin = rng, steps, thin
-        self._bytes_each = 2 * math.prod(spec.shape) * np.dtype(spec.dtype).itemsize
-        if not thin or steps <= _WARM_UP:
-            self._check_size(1.0)
+    def __init__(self, steps: int, spec: ObservationSpec, history: int) -> None:
+        self._steps, self._spec, self._history = steps, spec, history
         self._columns: tuple[list[NDArray[Any]], ...] = ([], [], [], [], [], [])
-        self._seen, self._rare = 0, 0
-        self._common: NDArray[np.float32] | None = None  # [K]  most common reward; NaN if none is
+
+    @abstractmethod
+    def seen(
+        self, observation: NDArray[Any], new: NDArray[np.bool_], known: NDArray[Any] | None = None
+    ) -> NDArray[Any]:
+        """What a row holds of observations [B, ...]: they are those of `known`, but where they are new, [B]."""
+
+    @abstractmethod
+    def add(
+        self,
+        before: NDArray[Any],
+        action: NDArray[np.int64],
+        after: NDArray[Any],
+        rewards: NDArray[np.float32],
+        episode: NDArray[np.int64],
+        real: NDArray[np.bool_],
+    ) -> None: ...
+
+    def _append(self, keep: NDArray[np.bool_], *values: NDArray[Any]) -> None:
+        for column, own in zip(self._columns, values, strict=True):
+            column.append(own[keep].copy())
+
+    def _check_size(self, size: float) -> None:
+        """Raise InputError if observations would exceed the maximum size in bytes."""
+        if size > LARGEST:
+            raise InputError(
+                f"steps is {self._steps:,}, whose observations would take {size / 2**30:.1f} GiB; expected at most "
+                f"{LARGEST >> 30} GiB: set fewer steps."
+            )
+
+    def transitions(self, names: tuple[str, ...], spec: ObservationSpec, actions: int) -> Transitions:
+        before, action, after, rewards, episode, weight = (_joined(column) for column in self._columns)
+        seen = np.ones(rewards.shape, np.bool_)
+        return Transitions(before, action, after, rewards, episode, weight, seen, names, spec, actions, self._history)
+
+
+class _All(_Kept):
+    """All transitions; every observation is stored once, and rows hold its place."""
+
+    def __init__(self, steps: int, spec: ObservationSpec, history: int) -> None:
+        super().__init__(steps, spec, history)
+        self._check_size(bytes_of(steps, spec))
+        self._store, self._count = np.empty((steps + ENVIRONMENTS, *spec.shape), spec.dtype), 0
+
+    def seen(
+        self, observation: NDArray[Any], new: NDArray[np.bool_], known: NDArray[Any] | None = None
+    ) -> NDArray[Any]:
+        places = np.zeros((len(observation), 1), np.int64) if known is None else known.copy()
+        count = int(new.sum())
+        if self._count + count > len(self._store):  # episodes that terminate have one observation more
+            self._store = np.concatenate([self._store, np.empty_like(self._store[: len(self._store) // 4 + count])])
+        self._store[self._count : self._count + count] = observation[new]
+        places[new, 0] = np.arange(self._count, self._count + count)
+        self._count += count
+        return places
 
     def add(
         self,
@@ -335,10 +506,44 @@ class _Kept:
         episode: NDArray[np.int64],
         real: NDArray[np.bool_],
     ) -> None:
-        if self._common is None and self._thin and self._seen >= _WARM_UP:
+        self._append(real, before, action, after, rewards, episode, np.ones(len(action), np.float32))
+
+    def transitions(self, names: tuple[str, ...], spec: ObservationSpec, actions: int) -> Transitions:
+        found = super().transitions(names, spec, actions)
+        store = self._store[: self._count]
+        before, after = (Frames(store, _places(x)) for x in (found.observation, found.next_observation))
+        return replace(found, observation=before, next_observation=after)
+
+
+class _Thinned(_Kept):
+    """All transitions with rare rewards, and a share of the others."""
+
+    def __init__(self, rng: np.random.Generator, steps: int, spec: ObservationSpec, history: int) -> None:
+        super().__init__(steps, spec, history)
+        self._rng = rng
+        if steps <= _WARM_UP:
+            self._check_share(1.0)
+        self._seen, self._rare = 0, 0
+        self._common: NDArray[np.float32] | None = None  # [K]  most common reward; NaN if none is
+
+    def seen(
+        self, observation: NDArray[Any], new: NDArray[np.bool_], known: NDArray[Any] | None = None
+    ) -> NDArray[Any]:
+        return observation
+
+    def add(
+        self,
+        before: NDArray[Any],
+        action: NDArray[np.int64],
+        after: NDArray[Any],
+        rewards: NDArray[np.float32],
+        episode: NDArray[np.int64],
+        real: NDArray[np.bool_],
+    ) -> None:
+        if self._common is None and self._seen >= _WARM_UP:
             first = np.concatenate(self._columns[3])
             self._common = _most_common(first)
-            self._check_size((1 + _COMMON_PER_RARE) * float((first != self._common).any(axis=1).mean()))
+            self._check_share((1 + _COMMON_PER_RARE) * float((first != self._common).any(axis=1).mean()))
         share = 1.0
         keep = real.copy()
         if self._common is not None:
@@ -351,23 +556,23 @@ class _Kept:
             rare = np.ones(len(action), np.bool_)
         self._seen += int(real.sum())
         weight = np.where(rare, 1.0, 1.0 / share).astype(np.float32)
-        values: tuple[NDArray[Any], ...] = (before, action, after, rewards, episode, weight)
-        for column, own in zip(self._columns, values, strict=True):
-            column.append(own[keep].copy())
+        self._append(keep, before, action, after, rewards, episode, weight)
 
-    def _check_size(self, share: float) -> None:
+    def _check_share(self, share: float) -> None:
         """Raise InputError if the observations of a share of all steps would exceed the maximum size."""
-        size = min(1.0, share) * self._steps * self._bytes_each
-        if size > LARGEST:
-            raise InputError(
-                f"steps is {self._steps:,}, whose observations would take {size / 2**30:.1f} GiB; expected at most "
-                f"{LARGEST >> 30} GiB: set fewer steps."
-            )
+        self._check_size(min(1.0, share) * (self._history + 1) * bytes_of(self._steps, self._spec))
 
-    def transitions(self, names: tuple[str, ...], spec: ObservationSpec, actions: int) -> Transitions:
-        before, action, after, rewards, episode, weight = (np.concatenate(column) for column in self._columns)
-        seen = np.ones(rewards.shape, np.bool_)
-        return Transitions(before, action, after, rewards, episode, weight, seen, names, spec, actions)
+
+def bytes_of(steps: int, spec: ObservationSpec) -> int:
+    """Size of the observations of a number of steps, each stored once."""
+    return steps * math.prod(spec.shape) * np.dtype(spec.dtype).itemsize
+
+
+def _joined(column: list[NDArray[Any]]) -> NDArray[Any]:
+    """All parts of a column, whose memory is freed before the next column needs it."""
+    joined = np.concatenate(column)
+    column.clear()
+    return joined
 
 
 def _most_common(rewards: NDArray[np.float32]) -> NDArray[np.float32]:

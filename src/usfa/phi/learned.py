@@ -34,7 +34,8 @@ from usfa.version import __version__
 
 __all__ = ["PHI_FILES", "LearnedPhi", "PhiReport", "check_features", "learn_phi", "load_phi", "predict"]
 
-FORMAT = 1
+FORMAT = 2
+_FORMATS = (1, 2)  # that are read; 1 has no history
 CONFIG, WEIGHTS = "phi.json", "phi.safetensors"
 PHI_FILES = (CONFIG, WEIGHTS)
 """Names of the files of a learned φ."""
@@ -82,6 +83,8 @@ class _File:
 class LearnedPhi:
     """φ(s, a, s′) that was learned, and does not change any more. Use it as `phi` wherever a source of φ is expected.
 
+    With a history of H it is φ of the last H observations and actions and s′.
+
     Args:
         model: the model.
         report: what it was learned from.
@@ -91,6 +94,7 @@ class LearnedPhi:
         self.model = model.eval().requires_grad_(False)
         self.report = report
         self.features = model.spec.features
+        self.history = model.spec.history
         self.rewards = tuple(model.rewards)
         remember_phi(self)
 
@@ -117,13 +121,20 @@ class LearnedPhi:
     @cached_property
     def text(self) -> str:
         """The text of φ in configurations: its checksum."""
-        parts = [json.dumps(to_json(replace(self._file(""), report=PhiReport())), sort_keys=True).encode()]
+        content = to_json(replace(self._file(""), report=PhiReport()))
+        if self.history == 1:  # as before there were histories
+            content["spec"].pop("history", None)
+        parts = [json.dumps(content, sort_keys=True).encode()]
         for name, tensor in sorted(self.model.state_dict().items()):
             parts += [name.encode(), tensor.contiguous().numpy().tobytes()]
         return LEARNED + hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
     def __call__(self, observation: ArrayLike, action: ArrayLike, next_observation: ArrayLike) -> NDArray[np.float32]:
-        """φ of one transition [D] or of several [N, D], with observations as the environment returns them."""
+        """φ of one transition [D] or of several [N, D], with observations as the environment returns them.
+
+        With a history, observation and action are the last H, oldest first, with an axis for them: [H, ...] and [H], or
+        [N, H, ...] and [N, H].
+        """
         if self.rewards:
             raise InputError(
                 f"φ is computed from the rewards {', '.join(self.rewards)}, which the environment gives; expected a "
@@ -131,9 +142,21 @@ class LearnedPhi:
             )
         spec = self.model.spec.observation
         before, after, actions = spec.encode(observation), spec.encode(next_observation), np.asarray(action, np.int64)
-        if before.ndim == len(spec.shape):
-            return self.of_batch(before[None], actions.reshape(1), after[None], np.zeros((1, 0), np.float32))[0]
-        return self.of_batch(before, actions, after, np.zeros((len(before), 0), np.float32))
+        if after.ndim == len(spec.shape):
+            return self._of_several(before[None], actions[None], after[None])[0]
+        return self._of_several(before, actions, after)
+
+    def _of_several(self, before: NDArray[Any], action: NDArray[np.int64], after: NDArray[Any]) -> NDArray[np.float32]:
+        if self.history > 1:
+            if action.shape != (len(after), self.history) or before.shape[:2] != action.shape:
+                raise InputError(
+                    f"φ has a history of {self.history}, but the actions have shape {action.shape}; expected as many "
+                    "observations and actions, oldest first."
+                )
+            before = np.concatenate(list(before.swapaxes(0, 1)), axis=-1)
+        else:
+            action = action.reshape(-1)
+        return self.of_batch(before, action, after, np.zeros((len(after), 0), np.float32))
 
     @threads(1)
     def of_batch(
@@ -182,7 +205,7 @@ def load_phi(directory: Path, trust: bool = False, named: Collection[str] = ()) 
     """
     path = directory / CONFIG
     fields = read_json(path)
-    if fields.pop("format", None) != FORMAT:
+    if fields.pop("format", None) not in _FORMATS:
         raise InputError(f"File {path} is not a φ of format {FORMAT}, which usfa {__version__} reads.")
     fields.pop("version", None)
     file = from_json(_File, fields, f"File {path}")
@@ -256,6 +279,14 @@ def learn_phi(
         check_rewards(train)
     outputs = len(data.names) if learner.supervised else features or _DEFAULT_FEATURES
     model = learner.fit(train, outputs, seed, NoProgress() if progress is None else progress)
+    if model.spec.history != data.history:
+        raise InputError(
+            f"The learner {learner} made a model with a history of {model.spec.history}; expected {data.history}, that "
+            "of the data: pass data.history to PhiSpec."
+        )
+    count = len(train)
+    if learner.supervised:
+        train, held = train.thinned(seed), held.thinned(seed)
     by_size: NDArray[np.float64] = np.zeros((0, 0))
     if learner.supervised:
         exact = isinstance(learner, RewardsThemselves)
@@ -274,7 +305,7 @@ def learn_phi(
         r2_by_size=tuple(map(_optional, by_size)),
         features=names,
     )
-    report = _measured(report, model, train, held)
+    report = replace(_measured(report, model, train, held), transitions=count)
     if learner.supervised:
         _warn(report)
     return LearnedPhi(model, report)
@@ -288,7 +319,6 @@ def _measured(report: PhiReport, model: PhiModel, train: Transitions, held: Tran
         report,
         r2=_optional(r_squared(held, predicted)),
         unexplained=_optional(unexplained(held, predicted)),
-        transitions=len(train),
         scale=tuple(np.sqrt(np.average(phi**2, axis=0, weights=train.weight)).tolist()),
     )
 

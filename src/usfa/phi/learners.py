@@ -93,7 +93,7 @@ class RewardsThemselves(PhiLearner):
     """φ = the rewards: exact, for environments that give all of them at every step."""
 
     def fit(self, data: Transitions, features: int, seed: int, progress: Progress) -> RewardsPhi:
-        return RewardsPhi(PhiSpec(data.spec, data.actions, features), data.names)
+        return RewardsPhi(PhiSpec(data.spec, data.actions, features, data.history), data.names)
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class LeastSquares(PhiLearner):
         settle(self)
 
     def fit(self, data: Transitions, features: int, seed: int, progress: Progress) -> LinearPhi:
-        spec = PhiSpec(data.spec, data.actions, features)
+        spec = PhiSpec(data.spec, data.actions, features, data.history)
         rich = ("table" if spec.is_table else "linear") if self.rich == "auto" else self.rich
         if rich == "table" and not spec.is_table:
             raise InputError("rich is 'table', but there are too many states for one; expected 'linear'.")
@@ -170,12 +170,12 @@ class NetworkLearner(PhiLearner):
     def make_network(self, data: Transitions, features: int, of: str, seed: int) -> NetworkPhi:
         """A network with random weights, whose inputs are scaled to the data."""
         layers = self.convolutions or (convolutions_for(min(data.spec.shape[:2])) if data.spec.is_image else ())
-        spec = PhiSpec(data.spec, data.actions, features)
+        spec = PhiSpec(data.spec, data.actions, features, data.history)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model = NetworkPhi(spec, self.hidden, layers, of)
         if not data.spec.is_image:
-            model.fit_inputs(torch.from_numpy(data.observation))
+            model.fit_inputs(torch.from_numpy(np.asarray(data.observation)))
         return model
 
 
@@ -192,17 +192,31 @@ class NetworkFit(NetworkLearner):
         model = self.make_network(data, features, "transition", seed)
         mean, scale = _moments(data)
         targets = torch.from_numpy((np.where(data.seen, data.rewards, 0.0) - mean) / scale).float()
-        weight = torch.from_numpy(data.weight / data.weight.mean())[:, None] * torch.from_numpy(data.seen)
+        chance = _chances(data)
+        weight = data.weight / data.weight.mean() / chance
+        weights = torch.from_numpy(weight.astype(np.float32))[:, None] * torch.from_numpy(data.seen)
 
         def loss_of(rows: Tensor) -> Tensor:
             predicted = model(*part_of(data, rows))
-            return (weight[rows] * (predicted - targets[rows]) ** 2).mean()
+            return (weights[rows] * (predicted - targets[rows]) ** 2).mean()
 
-        descend(model, loss_of, np.ones(len(data)), self, seed, progress)
+        descend(model, loss_of, chance, self, seed, progress)
         with torch.no_grad():  # predict rewards in their own units
             model.output.weight *= torch.from_numpy(scale).float()[:, None]
             model.output.bias.copy_(model.output.bias * torch.from_numpy(scale) + torch.from_numpy(mean))
         return model
+
+
+def _chances(data: Transitions) -> NDArray[np.float64]:
+    """Relative probability of each row in an update, [N]: a fifth of them have a rare reward, even if fewer do."""
+    rare = data.rare
+    share = rare.mean()
+    if data.is_thinned or not 0 < share < _RARE:
+        return np.ones(len(data))
+    return np.where(rare, _RARE / share, (1 - _RARE) / (1 - share))
+
+
+_RARE = 0.2  # least share of transitions with a rare reward in an update
 
 
 def _moments(data: Transitions) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], ...]:

@@ -11,12 +11,22 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from usfa.environments import ObservationSpec, runs_code
+from usfa.environments import ObservationSpec, check_history, runs_code
 from usfa.errors import InputError, told
 from usfa.networks import MNIH_2015, Convolutions, mlp
 from usfa.registry import Registry, imported
 
-__all__ = ["LARGEST_TABLE", "PHI_MODELS", "LinearPhi", "NetworkPhi", "PhiModel", "PhiSpec", "RewardsPhi", "cell_of"]
+__all__ = [
+    "LARGEST_TABLE",
+    "PHI_MODELS",
+    "LinearPhi",
+    "NetworkPhi",
+    "PhiModel",
+    "PhiSpec",
+    "RewardsPhi",
+    "cell_of",
+    "latest",
+]
 
 LARGEST_TABLE = 1_000_000
 """Largest number of cells (s, a, s′) of a table."""
@@ -29,6 +39,10 @@ class PhiSpec:
     observation: ObservationSpec
     actions: int
     features: int
+    history: int = 1  # H, the number of observations before the next one
+
+    def __post_init__(self) -> None:
+        check_history(self.history)
 
     def with_features(self, features: int) -> PhiSpec:
         """The same sizes with another number of features."""
@@ -39,7 +53,7 @@ class PhiSpec:
         """Whether observations are states of a small table, encoded one-hot."""
         observation = self.observation
         one_hot = bool(observation.states) or observation.joint or len(observation.counts) == 1
-        return one_hot and observation.shape[0] ** 2 * self.actions <= LARGEST_TABLE
+        return one_hot and self.history == 1 and observation.shape[0] ** 2 * self.actions <= LARGEST_TABLE
 
 
 class PhiModel(nn.Module, ABC):
@@ -68,18 +82,25 @@ class PhiModel(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, observation: Tensor, action: Tensor, next_observation: Tensor, rewards: Tensor) -> Tensor:
-        """φ [N, D] of N transitions; observations [N, ...] encoded, rewards [N, K] only if :attr:`rewards` names any.
+        """φ [N, D] of N transitions.
 
         Args:
-            observation: s.
-            action: a, [N].
-            next_observation: s′.
-            rewards: [N, K].
+            observation: s, encoded, [N, ..., C]; with a history the last H, newest last, [N, ..., H · C].
+            action: a, [N]; with a history the last H, [N, H], -1 before the episode.
+            next_observation: s′, encoded, [N, ..., C].
+            rewards: [N, K], only if :attr:`rewards` names any.
         """
 
     def project(self, mix: Tensor) -> None:
         """Replace φ by φ·mix, for mix [D, D′], and set the features of :attr:`spec`; supervised learners need it."""
         raise InputError(f"{type(self).__name__} cannot change its features; expected a method project.")
+
+
+def latest(spec: PhiSpec, observation: Tensor, next_observation: Tensor) -> Tensor:
+    """The last H observations at s′: those at s without the oldest, and s′; [N, ..., H · C]."""
+    if spec.history == 1:
+        return next_observation
+    return torch.cat([observation[..., spec.observation.shape[-1] :], next_observation], dim=-1)
 
 
 class RewardsPhi(PhiModel):
@@ -159,7 +180,8 @@ class LinearPhi(PhiModel):
         if self._function is None:
             ones = torch.ones(len(action), 1)
             inputs = torch.cat([ones, observation.flatten(1).float(), next_observation.flatten(1).float()], dim=1)
-            chosen = nn.functional.one_hot(action, self.spec.actions).float()
+            last = action if self.spec.history == 1 else action[:, -1]
+            chosen = nn.functional.one_hot(last, self.spec.actions).float()
             return torch.einsum("na,nf->naf", chosen, inputs).flatten(1)
         try:
             found = self._function(observation.numpy(), action.numpy(), next_observation.numpy())
@@ -209,15 +231,16 @@ class NetworkPhi(PhiModel):
         self.hidden, self.of = tuple(hidden), of
         self.layers_of_images = tuple(tuple(layer) for layer in convolutions) if spec.observation.is_image else ()
         pair = of == "transition"
-        shape = spec.observation.shape
+        shape, seen = spec.observation.shape, spec.history
         if spec.observation.is_image:
             *size, channels = shape
-            self.convolutions = Convolutions(self.layers_of_images, (*size, channels * (2 if pair else 1)))  # type: ignore[arg-type]
+            self.convolutions = Convolutions(self.layers_of_images, (*size, channels * (seen + pair)))  # type: ignore[arg-type]
             inputs = self.convolutions.features
         else:
-            inputs = shape[0] * (3 if pair else 1)
-        self.layers = mlp([inputs + (spec.actions if pair else 0), *self.hidden])
-        width = self.hidden[-1] if self.hidden else inputs + (spec.actions if pair else 0)
+            inputs = shape[0] * (seen + 2 * pair)
+        inputs += seen * spec.actions * pair
+        self.layers = mlp([inputs, *self.hidden])
+        width = self.hidden[-1] if self.hidden else inputs
         self.output = nn.Linear(width, spec.features)
         vector = 1 if spec.observation.is_image else shape[0]
         self.register_buffer("centre", torch.zeros(vector))
@@ -232,30 +255,39 @@ class NetworkPhi(PhiModel):
         }
 
     def forward(self, observation: Tensor, action: Tensor, next_observation: Tensor, rewards: Tensor) -> Tensor:
-        x = self._inputs(observation, next_observation)
-        if self.of == "transition":
-            x = torch.cat([x, nn.functional.one_hot(action, self.spec.actions).float()], dim=-1)
+        if self.of == "next":
+            return self.of_state(latest(self.spec, observation, next_observation))
+        chosen = (action.reshape(len(action), -1, 1) == torch.arange(self.spec.actions)).flatten(1).float()
+        if self.spec.observation.is_image:
+            inputs = self.convolutions(torch.cat([observation, next_observation], dim=-1))
+        else:
+            before, after = self._scaled(observation), self._scaled(next_observation)
+            inputs = torch.cat([before, after, after - before[:, -after.shape[1] :]], dim=-1)
+        return self._outputs(torch.cat([inputs, chosen], dim=-1))
+
+    def of_state(self, observation: Tensor) -> Tensor:
+        """φ(s) [N, D] of the last H observations [N, ..., H · C], of a model for "next"."""
+        return self._outputs(
+            self.convolutions(observation) if self.spec.observation.is_image else self._scaled(observation)
+        )
+
+    def _outputs(self, x: Tensor) -> Tensor:
         for layer in self.layers:
             x = torch.relu(layer(x))
         phi: Tensor = self.output(x)
         return phi
 
-    def _inputs(self, observation: Tensor, next_observation: Tensor) -> Tensor:
-        if self.spec.observation.is_image:
-            pair = torch.cat([observation, next_observation], dim=-1) if self.of == "transition" else next_observation
-            images: Tensor = self.convolutions(pair)
-            return images
-        after = (next_observation - self.centre) / self.scale
-        if self.of == "next":
-            return after
-        before = (observation - self.centre) / self.scale
-        return torch.cat([before, after, after - before], dim=-1)
+    def _scaled(self, observation: Tensor) -> Tensor:
+        """Vectors [N, F], or several behind one another, as inputs."""
+        count = observation.shape[1] // len(self.centre)
+        return (observation - self.centre.repeat(count)) / self.scale.repeat(count)
 
     @torch.no_grad()
     def fit_inputs(self, observation: Tensor) -> None:
-        """Set centre and scale of the inputs from observations, [N, F]; images have fixed ones."""
+        """Set centre and scale of the inputs from observations, [N, H · F]; images have fixed ones."""
         if self.spec.observation.is_image:
             return
+        observation = observation[:, -len(self.centre) :]
         amounts = torch.from_numpy(self.spec.observation.amounts)
         deviation = observation.std(dim=0, correction=0)
         self.centre.copy_(torch.where(amounts, observation.mean(dim=0), 0.0))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from usfa.environments import ObservationSpec, action_count, reward_texts, rewarded, source
+from usfa.environments import ObservationSpec, action_count, check_history, reward_texts, rewarded, source
 from usfa.errors import InputError
 from usfa.functional import LARGE_SHARE, InferredTask, infer_task
 from usfa.phi.data import Behaviour, RandomActions, Transitions, collect, concatenated
@@ -38,6 +38,7 @@ class TaskStream:
         environment: as for :func:`usfa.settings_for`.
         learner: of φ; by default least squares for tables, a network for everything else.
         phi: φ that was learned before; it stays until a task comes that it cannot express.
+        history: H, the number of observations before the next one that φ depends on; that of `phi` if given.
         seed: for everything random.
         arguments: of the environment.
     """
@@ -48,14 +49,17 @@ class TaskStream:
         learner: PhiLearner | None = None,
         *,
         phi: LearnedPhi | None = None,
+        history: int = 1,
         seed: int = 0,
         **arguments: Any,
     ) -> None:
+        check_history(history)
+        self._history = history if phi is None else phi.history
         self._environments = source(environment, phi="reward", **arguments)
         self._name = environment if isinstance(environment, str) else repr(environment)
         with self._environments.opened() as env:
             self._spec = ObservationSpec.of(env.observation_space)
-            self._learner = learner or default_learner(PhiSpec(self._spec, action_count(env), 1))
+            self._learner = learner or default_learner(PhiSpec(self._spec, action_count(env), 1, self._history))
         if not self._learner.supervised:
             raise InputError(f"The learner is {self._learner}; expected one that learns from rewards.")
         self._seed, self._observations = seed, 0
@@ -85,7 +89,8 @@ class TaskStream:
         self._observations += 1
         seed = self._seed + 1000 * self._observations
         act = behaviour or RandomActions(np.random.default_rng([seed, 3]))
-        new = collect(rewarded(self._environments, texts), texts, self._spec, act, steps, seed)
+        environments = rewarded(self._environments, texts)
+        new = collect(environments, texts, self._spec, act, steps, seed, history=self._history)
         self._data = _joined(self._data, new)
         index = self._data.names.index(texts[0])
         if self.phi is not None:

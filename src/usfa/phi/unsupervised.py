@@ -15,7 +15,7 @@ from torch import Tensor
 from usfa.errors import InputError
 from usfa.phi.data import Transitions
 from usfa.phi.learners import NetworkLearner, Progress, descend, tensors_of
-from usfa.phi.model import NetworkPhi
+from usfa.phi.model import NetworkPhi, latest
 
 __all__ = ["Contrastive", "Laplacian", "RandomFeatures"]
 
@@ -58,7 +58,8 @@ class Laplacian(_Unsupervised):
         eye = torch.eye(model.spec.features)
 
         def loss_of(rows: Tensor) -> Tensor:
-            source, destination = _of(model, before[rows]), _of(model, after[rows])
+            source = model.of_state(before[rows])
+            destination = model.of_state(latest(model.spec, before[rows], after[rows]))
             near = ((source - destination) ** 2).sum(dim=1).mean()
             first, second = destination.chunk(2)  # two independent estimates, so that their product is unbiased
             size = min(len(first), len(second))
@@ -89,17 +90,13 @@ class Contrastive(_Unsupervised):
         later = _later(data, self.gamma, seed)
 
         def loss_of(rows: Tensor) -> Tensor:
-            source, target = _of(model, before[rows]), _of(model, after[later[rows]])
+            ahead = later[rows]
+            source = model.of_state(before[rows])
+            target = model.of_state(latest(model.spec, before[ahead], after[ahead]))
             logits = torch.nn.functional.normalize(source) @ torch.nn.functional.normalize(target).T / 0.1
             return torch.nn.functional.cross_entropy(logits, torch.arange(len(rows)))
 
         descend(model, loss_of, data.weight, self, seed, progress)
-
-
-def _of(model: NetworkPhi, observation: Tensor) -> Tensor:
-    """φ(s) of observations."""
-    phi: Tensor = model(observation, torch.zeros(len(observation), dtype=torch.int64), observation, observation)
-    return phi
 
 
 def _later(data: Transitions, gamma: float, seed: int) -> Tensor:
@@ -118,8 +115,7 @@ def _whitening(model: NetworkPhi, data: Transitions) -> Tensor:
     """A map [D, D] after which the features are uncorrelated with a mean square of 1, or 0 where they span less."""
     rows = np.random.default_rng(0).permutation(len(data))[:10_000]
     part = data.rows(rows)
-    _, _, after, _ = tensors_of(part)
-    phi, weight = _of(model, after).double(), torch.from_numpy(part.weight).double()[:, None]
+    phi, weight = model(*tensors_of(part)).double(), torch.from_numpy(part.weight).double()[:, None]
     values, vectors = torch.linalg.eigh(phi.T @ (weight * phi) / weight.sum())
     scale = torch.where(values > 1e-9 * values.max(), values.clamp(min=1e-30) ** -0.5, 0.0)
     return (vectors * scale).flip(1).float()

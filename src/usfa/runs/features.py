@@ -24,7 +24,16 @@ from torch import Tensor
 
 from usfa.agents import TrainedAgent
 from usfa.decisions import RuleState, parse_rule, task_tensor
-from usfa.environments import Batch, EnvironmentSource, ObservationSpec, action_count, reward_texts, rewarded, source
+from usfa.environments import (
+    Batch,
+    EnvironmentSource,
+    ObservationSpec,
+    action_count,
+    check_history,
+    reward_texts,
+    rewarded,
+    source,
+)
 from usfa.errors import InputError
 from usfa.evaluation import csv_bytes
 from usfa.evaluation.episodes import check_observations
@@ -54,6 +63,7 @@ from usfa.phi import (
     predict,
     read_transitions,
 )
+from usfa.phi.data import LARGEST, bytes_of
 from usfa.progress import AUTO, Display, ProgressBar, progress_bar, shown_on
 from usfa.records import settle
 from usfa.registry import Registry, text_of
@@ -67,7 +77,7 @@ if TYPE_CHECKING:
 else:  # configurations are saved as text
     LearnerName = str
 
-__all__ = ["PHI_LEARNERS", "FeaturesConfig", "learn_features"]
+__all__ = ["PHI_LEARNERS", "AgentActions", "FeaturesConfig", "learn_features"]
 
 PHI_LEARNERS: Registry[PhiLearner] = Registry(
     "learner of φ",
@@ -111,8 +121,13 @@ class FeaturesConfig:
     repeat: float = 0.0
     """Probability of doing the last action again."""
     agent: str | None = None
-    """Run of a trained agent that acts in every second environment, on its training tasks in turn, with a random action
-    in one of ten steps; by default all actions are random."""
+    """Run of a trained agent, or several separated by commas, that act in a part of the environments, on their training
+    tasks in turn, with a random action in one of ten steps; by default all actions are random."""
+    agent_share: float = 0.5
+    """Share of the environments in which agents act, above 0, at most 1."""
+    history: int = 1
+    """H: φ is a function of the last H observations, their actions and the next observation; 1 is φ(s, a, s′). More
+    where what a reward depends on was seen before, but is not seen in the step itself."""
     seed: int = 0
     """Random seed."""
 
@@ -129,6 +144,9 @@ class FeaturesConfig:
             self.action_probabilities and not sum(self.action_probabilities)
         ):
             raise InputError(f"action_probabilities are {self.action_probabilities}; expected numbers from 0.")
+        if not 0 < self.agent_share <= 1:
+            raise InputError(f"agent_share is {self.agent_share}; expected a number above 0, at most 1.")
+        check_history(self.history)
         if self.seed < 0:
             raise InputError(f"seed is {self.seed}; expected a whole number from 0.")
         if self.data is not None and self.rewards:
@@ -238,7 +256,7 @@ def _kept_data(config: FeaturesConfig, run: RunDirectory, console: Console | Non
     if config.data is None and path.exists():
         with config.environments.opened() as env:
             spec, actions = ObservationSpec.of(env.observation_space), action_count(env)
-        return read_transitions(path, spec, actions, config.environment)
+        return read_transitions(path, spec, actions, config.environment, config.history)
     found = _data(config, console)
     if config.data is None:
         found.save(path)
@@ -250,11 +268,12 @@ def _data(config: FeaturesConfig, console: Console | None) -> Transitions:
     with environments.opened() as env:
         spec, actions = ObservationSpec.of(env.observation_space), action_count(env)
     if config.data is not None:
-        return read_transitions(Path(config.data), spec, actions, config.environment)
+        return read_transitions(Path(config.data), spec, actions, config.environment, config.history)
     rng = np.random.default_rng([config.seed, 3])
     behaviour: Behaviour = RandomActions(rng, config.action_probabilities, config.repeat)
     if config.agent is not None:
-        behaviour = _AgentActions(load(config.agent), behaviour, config.seed)
+        agents = [load(path) for path in config.agent.split(",")]
+        behaviour = AgentActions(agents, behaviour, config.seed, config.agent_share)
     inside = (
         rewarded(environments, config.rewards)
         if config.rewards
@@ -269,40 +288,64 @@ def _data(config: FeaturesConfig, console: Console | None) -> Transitions:
             config.steps,
             config.seed,
             bar.advance,
-            thin=config.supervised,
+            thin=config.supervised and bytes_of(config.steps, spec) > LARGEST,
+            history=config.history,
         )
     return found if config.rewards else replace(found, names=(), rewards=found.rewards[:, :0], seen=found.seen[:, :0])
 
 
-class _AgentActions:
-    """An agent acts in every second environment, on its training tasks in turn; random actions in the others."""
+class AgentActions:
+    """Agents act in a part of the environments; random actions in the others.
 
-    def __init__(self, agent: TrainedAgent, others: Behaviour, seed: int) -> None:
-        self._agent, self._others = agent, others
-        self._rng = np.random.default_rng([seed, 9])
+    Args:
+        agents: they act in turn in the environments of their part, each on its training tasks in turn.
+        others: chooses actions in the other environments.
+        seed: of random actions of the agents, one in ten.
+        share: of the environments in which agents act; one half is every second one.
+    """
+
+    def __init__(self, agents: Sequence[TrainedAgent], others: Behaviour, seed: int, share: float = 0.5) -> None:
+        self._actors = [_Actor(agent, np.random.default_rng([seed, 9, index])) for index, agent in enumerate(agents)]
+        self._others, self._share = others, share
+
+    def __call__(self, batch: Batch) -> NDArray[np.int64]:
+        action = self._others(batch).copy()
+        part = np.flatnonzero(np.diff(np.ceil(np.arange(len(batch) + 1) * self._share)))
+        for index, actor in enumerate(self._actors):
+            rows = part[index :: len(self._actors)]
+            if len(rows):
+                action[rows] = actor.act(batch, rows)
+        return action
+
+
+class _Actor:
+    """An agent that acts in some environments of a batch, always the same."""
+
+    def __init__(self, agent: TrainedAgent, rng: np.random.Generator) -> None:
+        self._agent, self._rng = agent, rng
         self._memory: CoreState | None = None
         self._last = np.zeros(0, np.int64)
         self._rule = parse_rule(agent.default_rule)
         self._state: RuleState | None = None
 
     @torch.inference_mode()
-    def __call__(self, batch: Batch) -> NDArray[np.int64]:
+    def act(self, batch: Batch, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         agent, tasks = self._agent, self._agent.training_tasks
-        w = tasks[np.arange(len(batch)) // 2 % len(tasks)]
+        w = tasks[np.arange(len(rows)) % len(tasks)]
         candidates = agent.candidates(w, None, np.random.default_rng(0)).tensors()
         if self._memory is None:
             check_observations(agent.actor, batch)
-            self._memory, self._last = agent.actor.initial_state(len(batch)), np.zeros(len(batch), np.int64)
+            self._memory, self._last = agent.actor.initial_state(len(rows)), np.zeros(len(rows), np.int64)
             agent.network.hold(candidates.z)
-        arrays = (batch.observation, self._last, batch.legal, batch.first)
-        observation, last, legal, first = (torch.from_numpy(array) for array in arrays)
-        present = Present(observation, last, legal, first, self._memory)
+        legal = batch.legal[rows]
+        arrays = (batch.observation[rows], self._last, legal, batch.first[rows])
+        observation, last, allowed, first = (torch.from_numpy(array) for array in arrays)
+        present = Present(observation, last, allowed, first, self._memory)
         decision, self._memory = agent.actor.act(
             agent.network, present, task_tensor(w), candidates, self._rule, self._state
         )
         self._state = decision.state
-        greedy = epsilon_greedy(decision.action.numpy()[None], batch.legal[None], 0.1, [self._rng])[0]
-        self._last = np.where(np.arange(len(batch)) % 2 == 0, greedy, self._others(batch))
+        self._last = epsilon_greedy(decision.action.numpy()[None], legal[None], 0.1, [self._rng])[0]
         return self._last
 
 
@@ -324,13 +367,15 @@ def _learned(
             data, learner, config.features, environment=config.environment, seed=config.seed, progress=progress
         )
         bar.update(100)
-    return found, data
+    shown = data.thinned(config.seed) if config.supervised else data
+    rows = np.random.default_rng([config.seed, 19]).permutation(len(shown))[:_SHOWN]
+    return found, shown.rows(np.sort(rows))
 
 
 def _learner(config: FeaturesConfig, data: Transitions) -> PhiLearner:
     if config.learner != "auto":
         return PHI_LEARNERS.make(str(config.learner))
-    return default_learner(PhiSpec(data.spec, data.actions, len(data.names)))
+    return default_learner(PhiSpec(data.spec, data.actions, len(data.names), data.history))
 
 
 class _Progress:
@@ -352,6 +397,8 @@ class _Progress:
 
 
 # --- results ---
+
+_SHOWN = 20_000  # transitions of the figures at most
 
 _FIGURES = ("quality", "responses")
 
@@ -377,9 +424,9 @@ def responses_table(phi: LearnedPhi, data: Transitions) -> pd.DataFrame:
     """Responses of each feature: its mean for every action, and its correlation with every reward."""
     values = predict(phi.model, data)
     rows = [
-        (name, "action", str(action), _mean(values[data.action == action, index], data.weight[data.action == action]))
+        (name, "action", str(action), _mean(values[chosen, index], data.weight[chosen]))
         for index, name in enumerate(phi.feature_names)
-        for action in range(data.actions)
+        for action, chosen in enumerate(data.last_action == np.arange(data.actions)[:, None])
     ]
     rows += [
         (name, "reward", reward, _correlation(values[seen, index], data.rewards[seen, k], data.weight[seen]))
@@ -410,6 +457,6 @@ def _extremes(phi: LearnedPhi, data: Transitions, count: int = 6) -> dict[str, N
     values = predict(phi.model, data)
     best = {name: np.argsort(-values[:, index])[:count] for index, name in enumerate(phi.feature_names)}
     return {
-        name: np.stack([data.observation[rows][..., -3:], data.next_observation[rows][..., -3:]], axis=1)
+        name: np.stack([np.asarray(x[rows])[..., -3:] for x in (data.observation, data.next_observation)], axis=1)
         for name, rows in best.items()
     }
