@@ -1,17 +1,27 @@
 """The budget rule: steps, time or both become settings; time spent survives a resume."""
 
 import json
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import fake_environments
 from usfa.cli import main
 from usfa.environments import EnvironmentSource
 from usfa.errors import InputError
 from usfa.evaluation import measuring_steps
-from usfa.learning import Learner
-from usfa.runs import build_agent, settings, settings_for
+from usfa.learning import Learner, learner
+from usfa.runs import budget, build_agent, settings, settings_for
 from usfa.runs.budget import SCORING_SHARE, TOTAL_UPDATES, Costs, measured_costs, plan, updates_per_step
 from usfa.runs.settings import _IMAGES
 
@@ -159,6 +169,74 @@ def test_the_command_spends_its_minutes_and_says_how_many_steps_it_made(tmp_path
     assert "Trained for " in captured.out
     assert main([*words, "--resume", "--trust"]) == 0
     assert "was finished already" in capsys.readouterr().out
+
+
+class FakeTime:
+    """Stands for the module `time`: only sleeping takes time. From `interrupt_at` on it sends one Ctrl-C."""
+
+    def __init__(self, interrupt_at=math.inf):
+        self.now, self.interrupt_at = 0.0, interrupt_at
+
+    def sleep(self, seconds):
+        self.now += seconds
+        if self.now >= self.interrupt_at:
+            self.interrupt_at = math.inf
+            signal.raise_signal(signal.SIGINT)
+
+    def perf_counter(self):
+        return self.now
+
+    monotonic = process_time = perf_counter
+
+
+def steps_made(text):
+    return int(re.search(r"Trained for ([\d,]+) steps", text)[1].replace(",", ""))
+
+
+def test_slow_steps_fill_the_minutes_also_after_an_interruption(tmp_path, monkeypatch, capsys):
+    """Steps of 0.1 s for two minutes, by a clock that only they move."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(budget, "MAX_UPDATES_PER_STEP", 0.0)  # updates take no time by this clock
+    words = ["train", "fake_environments:SlowWalk", "--environment-arguments", "pause", "0.1", "--minutes", "2"]
+    spent = []
+    for name, interrupt_at in (("whole", math.inf), ("parts", 60.0)):
+        fake = FakeTime(interrupt_at)
+        for module in (settings, budget, learner, fake_environments):
+            monkeypatch.setattr(module, "time", fake)
+        main([*words, "--out", name])
+        if name == "parts":
+            assert 60 <= fake.now < 70
+            assert main([*words, "--out", name, "--resume", "--trust"]) == 0
+        spent.append(fake.now)
+        # Scoring takes steps too, and so does the random play before training.
+        assert 0.75 * 120 / 0.1 < steps_made(capsys.readouterr().out) < 120 / 0.1
+    assert spent == pytest.approx([120, 120], rel=0.1)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_two_minutes_of_a_slow_environment_take_two_minutes(tmp_path):
+    """The command as users run it, whole, and killed after a minute and resumed."""
+    words = [sys.executable, "-m", "usfa", "train", "fake_environments:SlowWalk", "--minutes", "2"]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+
+    def run(*more, **options):
+        began = time.monotonic()
+        with suppress(subprocess.TimeoutExpired):
+            done = subprocess.run([*words, *more], cwd=tmp_path, env=environment, text=True, capture_output=True, **options)
+            assert done.returncode == 0, done.stderr
+            return time.monotonic() - began, steps_made(done.stdout)
+        return time.monotonic() - began, 0
+
+    seconds, steps = run("--out", "whole")
+    print(f"{seconds:.1f} s, {steps:,} steps")
+    assert seconds == pytest.approx(120, rel=0.1)
+    assert steps > 5000
+    first, _ = run("--out", "parts", "--checkpoint-every", "10", timeout=60)
+    rest, resumed_steps = run("--out", "parts", "--resume", "--trust")
+    print(f"{first:.1f} s, killed, and {rest:.1f} s, {resumed_steps:,} steps")
+    assert 45 < rest < 80  # what was not saved is repeated, and the process starts again
+    assert resumed_steps == pytest.approx(steps, rel=0.2)
 
 
 def test_a_preset_ends_after_its_minutes(tmp_path, monkeypatch, capsys):

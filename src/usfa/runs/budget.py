@@ -38,6 +38,8 @@ MIN_ROUNDS = 80
 MIN_ENVIRONMENTS = 4
 MEMBERS = 2
 """Networks in the ensemble if there are more updates per step than usual."""
+CHECKPOINTS = 20
+"""Checkpoints of a run at least, so that an interruption loses few steps."""
 SCORING_SHARE = 0.1
 """Largest share of the steps and of the time that is spent on scores."""
 _TRIAL = 4  # updates to measure their time
@@ -104,7 +106,13 @@ def plan(config: TrainConfig, frames: int | None, minutes: float | None, costs: 
     else:
         learner = replace(learner, budget=frames, time_limit=None if minutes is None else left)
     snapshots = min(evaluation.snapshots, learner.budget)
-    chosen = replace(config, learner=learner, network=network, evaluation=replace(evaluation, snapshots=snapshots))
+    chosen = replace(
+        config,
+        learner=learner,
+        network=network,
+        evaluation=replace(evaluation, snapshots=snapshots),
+        checkpoint_every=max(1, min(config.checkpoint_every, _rounds(learner, steps) // CHECKPOINTS)),
+    )
     needed = min(left, duration(steps, updates_per_step(learner))) + _scoring(evaluation, config, steps, costs)
     return Plan(chosen, _sentence(chosen, steps, needed, costs))
 
@@ -135,6 +143,10 @@ def _with_density(learner: LearnerConfig, steps: int, density: float) -> Learner
         replay_ratio=max(0, _batch(learner) * updates // environments - 1),
         replay_capacity=max(1, min(capacity, -(-steps // (environments * length)))),
     )
+
+
+def _rounds(learner: LearnerConfig, steps: int) -> int:
+    return steps // (learner.environments * learner.trajectory_length)
 
 
 def _batch(learner: LearnerConfig) -> int:
