@@ -40,7 +40,7 @@ MIN_ROUNDS = 80
 MIN_ENVIRONMENTS = 4
 MEMBERS = 2
 """Networks in the ensemble if there are more updates per step than usual."""
-LONG_TRAINING = {"task_duration": "episode", "epsilon": 0.02, "epsilon_decay": 0.25, "ema": 0.02}
+LONG_TRAINING: dict[str, Any] = {"task_duration": "episode", "epsilon": 0.02, "epsilon_decay": 0.25, "ema": 0.02}
 """Settings of the learner for more steps than the default."""
 LONG_TRAINING_TRUNK = (256,)
 """Their trunk of the network."""
