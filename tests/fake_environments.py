@@ -1,5 +1,7 @@
 """Small Gymnasium environments that do what a test wants to see."""
 
+import time
+
 import gymnasium as gym
 import numpy as np
 
@@ -76,6 +78,18 @@ class WalkInParts(Walk):
 
     def _parts(self, place):
         return {"place": place, "time": np.array([self.clock / 7], np.float32)}
+
+
+class SlowWalk(Walk):
+    """The same walk, whose steps take a while."""
+
+    def __init__(self, pause=0.005):
+        super().__init__()
+        self.pause = pause
+
+    def step(self, action):
+        time.sleep(self.pause)
+        return super().step(action)
 
 
 def short_walk(length):

@@ -5,7 +5,6 @@ from operator import itemgetter
 import numpy as np
 
 from usfa.cluster.actor import Actor
-from usfa.cluster.messages import Weights
 from usfa.cluster.remote_acting import Arrival
 
 
@@ -41,7 +40,7 @@ class FakeFleet:
         return Actor(job, actor_id)
 
     def publish(self, weights):
-        self.weights = Weights(weights.version, {name: x.copy() for name, x in weights.arrays.items()})
+        self.weights = weights._replace(arrays={name: x.copy() for name, x in weights.arrays.items()})
 
     def ask(self, actor_id, sequence):
         self.requests.append((actor_id, sequence, self.weights))

@@ -1,6 +1,7 @@
 """benchmarks/race: the scoring that all racers share, against that of the library, and what is made of the tables."""
 
 import importlib
+import json
 import re
 import sys
 from pathlib import Path
@@ -151,3 +152,27 @@ def test_the_published_tables_are_those_of_the_contests(race):
     raced = ("usfa", "gpi-ls", "envelope")
     names = {f"{env}-{algorithm}-{seed}" for env in race.CONTESTS for algorithm in raced for seed in range(3)}
     assert {path.stem for path in tables if not re.search(r"-\d+-steps-", path.stem)} == names
+
+
+@pytest.mark.parametrize(
+    ("minutes", "steps", "name", "kind", "seconds"),
+    [
+        (None, None, "minecart-v0-usfa-3.csv", "time", 600),
+        (10, None, "minecart-v0-usfa-3.csv", "time", 600),
+        (30, None, "minecart-v0-usfa-30-minutes-3.csv", "30 minutes", 1800),
+        (None, 5400, "minecart-v0-usfa-5400-steps-3.csv", "5400 steps", 600),
+    ],
+)
+def test_a_race_with_another_budget_has_its_own_table(
+    race, racing, tmp_path, monkeypatch, minutes, steps, name, kind, seconds
+):
+    started = []
+
+    def run(command, **_):
+        given = racing.Contest(**json.loads(Path(command[4]).read_text()))
+        started.append((Path(command[-1]).name, given.race, given.seconds))
+
+    monkeypatch.setattr(race.subprocess, "run", run)
+    (tmp_path / "tables").mkdir()
+    race.Racer("minecart-v0", "usfa", 3, tmp_path, 1.0, steps, minutes).run(Path("python"))
+    assert started == [(name, kind, seconds)]

@@ -48,10 +48,13 @@ class Contest:
     points: int  # how often a racer is scored
     episodes: int  # per preference and scoring
     step_limit: int  # episodes without an end of their own are cut here, in training and in scoring
+    minutes: float | None = None  # of a race by time with another time than usual
 
     @property
     def race(self) -> str:
-        return "time" if self.steps is None else f"{self.steps} steps"
+        if self.steps is not None:
+            return f"{self.steps} steps"
+        return "time" if self.minutes is None else f"{self.minutes:g} minutes"
 
     def make(self) -> Any:
         limit = {"max_episode_steps": self.step_limit}

@@ -368,9 +368,35 @@ def test_other_tasks_are_drawn_for_every_trajectory(monkeypatch):
 
 
 def test_some_environments_are_bolder_than_others():
-    assert LearnerConfig(environments=3, epsilon=0.1).epsilons.tolist() == [0.1] * 3
+    assert LearnerConfig(environments=3, epsilon=0.1).epsilons().tolist() == [0.1] * 3
     bold = LearnerConfig(environments=3, epsilon=0.01, epsilon_max=1.0)
-    assert bold.epsilons.tolist() == pytest.approx([1, 0.1, 0.01])
+    assert bold.epsilons(0.0).tolist() == pytest.approx([1, 0.1, 0.01])
+
+
+def test_all_environments_act_at_random_at_first():
+    config = LearnerConfig(environments=2, epsilon=0.2, epsilon_max=0.6, epsilon_decay=0.5)
+    assert config.epsilons(0.0).tolist() == [1, 1]
+    assert config.epsilons(0.25).tolist() == pytest.approx([0.8, 0.6])
+    for done in (0.5, 0.9, 1.0):
+        assert config.epsilons(done).tolist() == pytest.approx([0.6, 0.2])
+
+
+def test_epsilon_follows_the_budget(monkeypatch):
+    config = replace(ALGORITHM_1, environments=2, epsilon=0.1, epsilon_decay=0.5, budget=40, budget_unit="frames")
+    learner = learner_for(Trip, np.eye(2), config, (0,))
+    seen = []
+    collect = learner.acting.rollout.collect
+
+    def noted(w, z, epsilon, rngs):
+        seen.append((float(learner.frames[0]), epsilon.tolist()))
+        return collect(w, z, epsilon, rngs)
+
+    monkeypatch.setattr(learner.acting.rollout, "collect", noted)
+    while not learner.done:
+        learner.step()
+    assert seen[0] == (0.0, [1.0, 1.0])
+    for frames, epsilon in seen:
+        assert epsilon == pytest.approx([max(0.1, 1 - 0.9 * frames / 20)] * 2)
 
 
 def test_tasks_of_a_distribution_are_drawn_for_every_trajectory(monkeypatch):

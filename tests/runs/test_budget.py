@@ -1,17 +1,27 @@
 """The budget rule: steps, time or both become settings; time spent survives a resume."""
 
 import json
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import fake_environments
 from usfa.cli import main
 from usfa.environments import EnvironmentSource
 from usfa.errors import InputError
 from usfa.evaluation import measuring_steps
-from usfa.learning import Learner
-from usfa.runs import build_agent, settings, settings_for
+from usfa.learning import Learner, learner
+from usfa.runs import budget, build_agent, settings, settings_for
 from usfa.runs.budget import SCORING_SHARE, TOTAL_UPDATES, Costs, measured_costs, plan, updates_per_step
 from usfa.runs.settings import _IMAGES
 
@@ -31,9 +41,22 @@ def transitions(learner):
     return learner.trajectories_per_round * learner.trajectory_length // learner.updates_per_round
 
 
-def test_many_steps_keep_the_usual_settings(usual):
-    for frames in (200_000, 300_000, 5_000_000):
-        assert replace(plan(usual, frames, None, FAST).config.learner, budget=300_000) == usual.learner
+@pytest.mark.parametrize(("frames", "images"), [(200_000, False), (300_000, False), (5_000_000, True)])
+def test_many_steps_keep_the_usual_settings(usual, frames, images):
+    planned = plan(usual, frames, None, FAST, images).config
+    assert replace(planned.learner, budget=300_000) == usual.learner
+    assert planned.network == usual.network
+
+
+@pytest.mark.parametrize("budget", [(5_000_000, None), (None, 60), (5_000_000, 600)])
+def test_more_steps_than_the_default_start_at_random_and_have_more_updates(usual, budget):
+    planned = plan(usual, *budget, FAST).config
+    learner = planned.learner
+    assert updates_per_step(learner) == 2 * updates_per_step(usual.learner)
+    assert transitions(learner) == transitions(usual.learner)
+    assert (learner.epsilon_decay, learner.task_duration, planned.network.trunk) == (0.25, "episode", (256,))
+    assert planned.network.members == 1
+    assert learner.epsilons(0.0).tolist() == [1.0] * learner.environments
 
 
 def test_few_steps_have_more_updates_and_fewer_environments(usual):
@@ -43,7 +66,6 @@ def test_few_steps_have_more_updates_and_fewer_environments(usual):
     assert (learner.tasks, learner.task_duration) == ("task|simplex", "episode")
     assert transitions(learner) == transitions(usual.learner)
     assert plan(usual, 5_400, None, FAST).config.network.members == 2
-    assert plan(usual, 500_000, None, FAST).config.network == usual.network
     in_between = plan(usual, 50_000, None, FAST).config.learner
     assert updates_per_step(in_between) == pytest.approx(TOTAL_UPDATES / 50_000, rel=0.05)
 
@@ -159,6 +181,77 @@ def test_the_command_spends_its_minutes_and_says_how_many_steps_it_made(tmp_path
     assert "Trained for " in captured.out
     assert main([*words, "--resume", "--trust"]) == 0
     assert "was finished already" in capsys.readouterr().out
+
+
+class FakeTime:
+    """Stands for the module `time`: only sleeping takes time. From `interrupt_at` on it sends one Ctrl-C."""
+
+    def __init__(self, interrupt_at=math.inf):
+        self.now, self.interrupt_at = 0.0, interrupt_at
+
+    def sleep(self, seconds):
+        self.now += seconds
+        if self.now >= self.interrupt_at:
+            self.interrupt_at = math.inf
+            signal.raise_signal(signal.SIGINT)
+
+    def perf_counter(self):
+        return self.now
+
+    monotonic = process_time = perf_counter
+
+
+def steps_made(text):
+    return int(re.search(r"Trained for ([\d,]+) steps", text)[1].replace(",", ""))
+
+
+def test_slow_steps_fill_the_minutes_also_after_an_interruption(tmp_path, monkeypatch, capsys):
+    """Steps of 0.1 s for two minutes, by a clock that only they move."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(budget, "MAX_UPDATES_PER_STEP", 0.0)  # updates take no time by this clock
+    words = ["train", "fake_environments:SlowWalk", "--environment-arguments", "pause", "0.1", "--minutes", "2"]
+    spent = []
+    for name, interrupt_at in (("whole", math.inf), ("parts", 60.0)):
+        fake = FakeTime(interrupt_at)
+        for module in (settings, budget, learner, fake_environments):
+            monkeypatch.setattr(module, "time", fake)
+        main([*words, "--out", name])
+        if name == "parts":
+            assert 60 <= fake.now < 70
+            assert main([*words, "--out", name, "--resume", "--trust"]) == 0
+        spent.append(fake.now)
+        # Scoring takes steps too, and so does the random play before training.
+        assert 0.75 * 120 / 0.1 < steps_made(capsys.readouterr().out) < 120 / 0.1
+    assert spent == pytest.approx([120, 120], rel=0.1)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_two_minutes_of_a_slow_environment_take_two_minutes(tmp_path):
+    """The command as users run it, whole, and killed after a minute and resumed."""
+    words = [sys.executable, "-m", "usfa", "train", "fake_environments:SlowWalk", "--minutes", "2"]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+
+    def run(*more, **options):
+        began = time.monotonic()
+        with suppress(subprocess.TimeoutExpired):
+            done = subprocess.run(
+                [*words, *more], cwd=tmp_path, env=environment, text=True, capture_output=True, **options
+            )
+            assert done.returncode == 0, done.stderr
+            return time.monotonic() - began, steps_made(done.stdout)
+        return time.monotonic() - began, 0
+
+    seconds, steps = run("--out", "whole")
+    print(f"{seconds:.1f} s, {steps:,} steps")
+    assert seconds == pytest.approx(120, rel=0.1)
+    assert steps > 1000
+    first, _ = run("--out", "parts", "--checkpoint-every", "10", timeout=60)
+    rest, resumed_steps = run("--out", "parts", "--resume", "--trust")
+    print(f"{first:.1f} s, killed, and {rest:.1f} s, {resumed_steps:,} steps")
+    # The rest of the time, but what was not saved is repeated, and the process starts again.
+    assert rest == pytest.approx(seconds - first, abs=20)
+    assert resumed_steps > 1000
 
 
 def test_a_preset_ends_after_its_minutes(tmp_path, monkeypatch, capsys):

@@ -172,8 +172,11 @@ def _configuration(what: str, words: list[str], trust: bool) -> tuple[TrainConfi
         return config, Path(what).resolve().parent.name
     if what in ENVIRONMENTS or re.search(r":|-v\d+$", what):
         options = parse_some(_EnvironmentOptions, words)
-        budget = () if "--resume" in words else (options.frames, options.minutes)
-        config = settings_for(what, options.environment_arguments, options.phi, progress_console(), *budget)
+        given = (what, options.environment_arguments, options.phi, progress_console())
+        if "--resume" in words:  # the settings are in the run; steps of the environment may be expensive
+            config = settings_for(*given, random_steps=1)
+        else:
+            config = settings_for(*given, options.frames, options.minutes)
         return config, re.sub(r"[:/]", "-", what)
     if what not in PRESETS:
         raise unknown_name("preset or environment", what, [*PRESETS, *ENVIRONMENTS, *similar_environments(what)])

@@ -70,7 +70,7 @@ class Actor:
         w = self._tasks.next(self._rngs)
         z = self._draws.policies(w, self._rngs)
         with autocast(self._device, self._precision):
-            collected = self._rollout.collect(w, z, self._config.epsilons, self._rngs)
+            collected = self._rollout.collect(w, z, self._config.epsilons(weights.done), self._rngs)
         self._tasks.ended(collected.episode_environment)
         self._produced += 1
         return Delivery(

@@ -65,6 +65,7 @@ class Weights(NamedTuple):
 
     version: int  # number of rounds of learning
     arrays: Arrays  # each [R, ...]
+    done: float = 1.0  # share of the budget that is used, which ε depends on
 
 
 class Delivery(NamedTuple):
@@ -100,9 +101,9 @@ def unpack(delivery: Delivery, device: torch.device) -> tuple[Collected, Tensor]
     return Collected(trajectory, *counts), z
 
 
-def pack_weights(version: int, parameters: Parameters) -> Weights:
+def pack_weights(version: int, parameters: Parameters, done: float = 1.0) -> Weights:
     """Weights as arrays; they share the memory of parameters on the CPU."""
-    return Weights(version, {name: x.detach().cpu().numpy() for name, x in parameters.items()})
+    return Weights(version, {name: x.detach().cpu().numpy() for name, x in parameters.items()}, done)
 
 
 def unpack_weights(weights: Weights) -> Parameters:

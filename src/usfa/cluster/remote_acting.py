@@ -228,7 +228,7 @@ class ClusterActing(Acting):
         delivery = self._current.delivery
         assert delivery is not None
         if not learner.done:
-            self._fleet.publish(pack_weights(learner.rounds, learner.network.state))
+            self._fleet.publish(pack_weights(learner.rounds, learner.network.state, learner.share_done))
         self._updates, self._longest = learner.updates, max(self._longest, delivery.seconds)
         actor, frames = delivery.actor.actor, int(delivery.frames.sum())
         self._actors[actor].failures = 0
@@ -245,7 +245,7 @@ class ClusterActing(Acting):
             self.account.check(int(learner.frames.sum()))
         except AccountError as error:
             raise InputError(f"The ledger of trajectories does not fit the checkpoint: {error}") from error
-        self._fleet.publish(pack_weights(learner.rounds, learner.network.state))
+        self._fleet.publish(pack_weights(learner.rounds, learner.network.state, learner.share_done))
         self._job = Job(
             learner.agent,
             learner.config,

@@ -54,6 +54,8 @@ class LearnerConfig:
     """Probability of a random action."""
     epsilon_max: float | None = None
     """Largest ε; the ε of the environments are spaced geometrically from it down to epsilon. None: epsilon for all."""
+    epsilon_decay: float = 0.0
+    """Share of the budget in which ε falls linearly from 1 to these values in all environments; 0 starts with them."""
     repeat_exponent: float | None = None
     """Random actions are repeated n times with probability ∝ n^-repeat_exponent, 2 for example; None never repeats."""
     replay_ratio: int = 0
@@ -91,7 +93,7 @@ class LearnerConfig:
                 raise InputError(f"{name} is {getattr(self, name)}; expected at least 1.")
             if getattr(self, name) > most:
                 raise InputError(f"{name} is {getattr(self, name)}; expected at most {most:,}.")
-        for name in ("lambda_", "epsilon"):
+        for name in ("lambda_", "epsilon", "epsilon_decay"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(f"{name} is {getattr(self, name)}; expected a number from 0 to 1.")
         if self.epsilon_max is not None and not 0 < self.epsilon <= self.epsilon_max <= 1:
@@ -148,12 +150,12 @@ class LearnerConfig:
         trajectories = self.trajectories_per_round // self.updates_per_round
         return (self.trajectory_length + 1) * trajectories * self.policies_per_step
 
-    @property
-    def epsilons(self) -> NDArray[np.float64]:
-        """ε of every environment, [B]."""
-        if self.epsilon_max is None:
-            return np.full(self.environments, self.epsilon)
-        return np.geomspace(self.epsilon_max, self.epsilon, self.environments)
+    def epsilons(self, done: float = 1.0) -> NDArray[np.float64]:
+        """ε of every environment, [B], after a share of the budget."""
+        own = np.full(self.environments, self.epsilon)
+        if self.epsilon_max is not None:
+            own = np.geomspace(self.epsilon_max, self.epsilon, self.environments)
+        return own if done >= self.epsilon_decay else own + (1 - own) * (1 - done / self.epsilon_decay)
 
 
 _MOST = {

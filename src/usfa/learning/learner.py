@@ -250,6 +250,11 @@ class Learner:
         return np.maximum(done, int(self.config.budget * min(1.0, self.seconds / self.config.time_limit)))
 
     @property
+    def share_done(self) -> float:
+        """Share of the budget that the run with the least progress has used, 0 to 1."""
+        return min(1.0, float(self.progress.min()) / self.config.budget)
+
+    @property
     def done(self) -> bool:
         """Whether every run has used up its budget. Weights of a run do not change after its budget."""
         return bool((self.progress >= self.config.budget).all())
@@ -414,8 +419,9 @@ class LocalActing(Acting):
     def collect(self, learner: Learner) -> tuple[Collected, Tensor]:
         w = self.tasks.next(learner.rngs)  # line 3
         z = learner.draws.policies(w, learner.rngs)  # lines 4-5
+        epsilons = learner.config.epsilons(learner.share_done)
         with autocast(learner.device, learner.precision):
-            collected = self.rollout.collect(w, z, learner.config.epsilons, learner.rngs)  # lines 6-8
+            collected = self.rollout.collect(w, z, epsilons, learner.rngs)  # lines 6-8
         self.tasks.ended(collected.episode_environment)
         return collected, z
 

@@ -256,7 +256,8 @@ class Checkpoints:
     def keep(self) -> None:
         """Save a checkpoint, unless that would change the episodes of an uninterrupted run."""
         # If saving would restart episodes, resume from the last regular checkpoint, as an uninterrupted run continues.
-        if self._learner.saves_exactly:
+        # A run that ends by the clock never repeats exactly, and its time so far must not be lost.
+        if self._learner.saves_exactly or self._learner.config.counts_time:
             self.save()
 
 

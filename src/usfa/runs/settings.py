@@ -76,6 +76,7 @@ def settings_for(
     console: Console | None = None,
     frames: int | None = None,
     minutes: float | None = None,
+    random_steps: int | None = None,
 ) -> TrainConfig:
     """Choose a configuration to train in any environment for all preferences on the simplex.
 
@@ -89,6 +90,7 @@ def settings_for(
         console: for a temporary progress bar, and a sentence about the budget; None shows nothing.
         frames: environment steps of training per seed.
         minutes: of the whole training, with measuring before it and scoring after it.
+        random_steps: to estimate the size of returns and observations; by default up to `RANDOM_STEPS`.
     """
     began = time.perf_counter()
     check_budget(frames, minutes)
@@ -98,7 +100,8 @@ def settings_for(
     env = source(environment, phi=phi, **(arguments or {})).one()
     spec, features = ObservationSpec.of(env.observation_space), feature_count(env)
     learner = replace(_learner(spec), gamma=_discount(env))
-    steps = RANDOM_STEPS if frames is None else max(1, min(RANDOM_STEPS, frames // 10))
+    most = RANDOM_STEPS if random_steps is None else random_steps
+    steps = max(1, most if frames is None else min(most, frames // 10))
     limit = RANDOM_SECONDS if minutes is None else min(RANDOM_SECONDS, 2 * minutes)
     with progress_bar(f"random steps in {environment}", steps, "steps", console, stays=False) as bar:
         played = _random_play(env, learner.gamma, steps, limit, bar)
@@ -125,7 +128,8 @@ def settings_for(
         return config
     with threads(config.threads):
         costs = measured_costs(config, partial(_trial, config), played.seconds_per_step, played.longest)
-    planned = plan(config, frames, minutes, costs._replace(start=time.perf_counter() - began))
+    costs = costs._replace(start=time.perf_counter() - began)
+    planned = plan(config, frames, minutes, costs, spec.is_image)
     if console is not None:
         console.print(planned.sentence, highlight=False, markup=False, soft_wrap=True)
     return planned.config
