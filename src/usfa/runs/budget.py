@@ -3,9 +3,7 @@
 Learning needs some thousands of updates, whatever the number of steps. With many steps there is an update for every 32
 of them; with few steps there are more, up to one per step, each on other replayed transitions. Then values of actions
 that were hardly tried are overestimated: two networks, whose lower values count, counter this, and environments that
-keep an often extreme preference for a whole episode try them. With more steps than the default, all environments act at
-random at first, so that rare rewards are seen before environments that are nearly greedy fill the replay buffer with
-repetitions, and there are twice as many updates. What each is worth: docs/mo-gymnasium.md.
+keep an often extreme preference for a whole episode try them. What each is worth: docs/mo-gymnasium.md.
 """
 
 from __future__ import annotations
@@ -40,10 +38,6 @@ MIN_ROUNDS = 80
 MIN_ENVIRONMENTS = 4
 MEMBERS = 2
 """Networks in the ensemble if there are more updates per step than usual."""
-LONG_TRAINING: dict[str, Any] = {"task_duration": "episode", "epsilon": 0.02, "epsilon_decay": 0.25, "ema": 0.02}
-"""Settings of the learner for more steps than the default."""
-LONG_TRAINING_TRUNK = (256,)
-"""Their trunk of the network."""
 CHECKPOINTS = 20
 """Checkpoints of a run at least, so that an interruption loses few steps."""
 SCORING_SHARE = 0.1
@@ -75,7 +69,7 @@ def check_budget(frames: int | None, minutes: float | None) -> None:
         raise InputError(f"minutes is {minutes}; expected a positive number.")
 
 
-def plan(config: TrainConfig, frames: int | None, minutes: float | None, costs: Costs, images: bool = False) -> Plan:
+def plan(config: TrainConfig, frames: int | None, minutes: float | None, costs: Costs) -> Plan:
     """Fit the default settings of an environment to a number of steps, to a time, or to both.
 
     Args:
@@ -83,11 +77,9 @@ def plan(config: TrainConfig, frames: int | None, minutes: float | None, costs: 
         frames: environment steps per seed; None for as many as there is time for.
         minutes: of the whole command, with measuring before and scoring after training; None for no limit.
         costs: from :func:`measured_costs`.
-        images: whether observations are images, for which long training has the default settings.
     """
     check_budget(frames, minutes)
     usual = updates_per_step(config.learner)
-    default = math.inf if images else config.learner.budget
     seconds = math.inf if minutes is None else max(30 * minutes, 60 * minutes - costs.start)
     most = math.inf if frames is None else frames
 
@@ -95,20 +87,18 @@ def plan(config: TrainConfig, frames: int | None, minutes: float | None, costs: 
         return len(config.seeds) * steps * (costs.step + costs.acting + density * costs.update)
 
     def fits(steps: float) -> bool:
-        return steps <= most and duration(steps, updates_for(steps, usual, default)) <= (1 - SCORING_SHARE) * seconds
+        return steps <= most and duration(steps, updates_for(steps, usual)) <= (1 - SCORING_SHARE) * seconds
 
     steps = max(1, int(_largest(fits)))
     evaluation = _evaluation(config, steps, costs, SCORING_SHARE * seconds)
     left = max(0.5 * seconds, seconds - _scoring(evaluation, config, steps, costs))
-    density = updates_for(steps, usual, default)
+    density = updates_for(steps, usual)
     if frames is not None and steps < frames:  # fewer updates first, then fewer steps
         steps, per_update = frames, duration(frames, 1) - duration(frames, 0)
         density = max(usual, (left - duration(frames, 0)) / per_update)
     learner = _with_density(config.learner, steps, density)
     network = config.network
-    if steps > default:
-        learner, network = replace(learner, **LONG_TRAINING), replace(network, trunk=LONG_TRAINING_TRUNK)
-    elif updates_per_step(learner) > usual:
+    if updates_per_step(learner) > usual:
         learner = replace(learner, task_duration="episode", tasks=f"task|{config.learner.tasks}")
         network = replace(network, members=MEMBERS)
     if frames is None:
@@ -127,13 +117,8 @@ def plan(config: TrainConfig, frames: int | None, minutes: float | None, costs: 
     return Plan(chosen, _sentence(chosen, steps, needed, costs))
 
 
-def updates_for(steps: float, usual: float, default: float) -> float:
-    """Updates per step: enough for `TOTAL_UPDATES` updates in all, from the usual number to `MAX_UPDATES_PER_STEP`.
-
-    With more than the default number of steps there are twice as many as usual.
-    """
-    if steps > default:
-        return 2 * usual
+def updates_for(steps: float, usual: float) -> float:
+    """Updates per step: enough for `TOTAL_UPDATES` updates in all, from the usual number to `MAX_UPDATES_PER_STEP`."""
     return float(np.clip(TOTAL_UPDATES / max(steps, 1), usual, max(MAX_UPDATES_PER_STEP, usual)))
 
 

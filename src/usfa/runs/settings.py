@@ -128,8 +128,7 @@ def settings_for(
         return config
     with threads(config.threads):
         costs = measured_costs(config, partial(_trial, config), played.seconds_per_step, played.longest)
-    costs = costs._replace(start=time.perf_counter() - began)
-    planned = plan(config, frames, minutes, costs, spec.is_image)
+    planned = plan(config, frames, minutes, costs._replace(start=time.perf_counter() - began))
     if console is not None:
         console.print(planned.sentence, highlight=False, markup=False, soft_wrap=True)
     return planned.config
