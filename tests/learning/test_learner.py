@@ -394,9 +394,21 @@ def test_epsilon_follows_the_budget(monkeypatch):
     monkeypatch.setattr(learner.acting.rollout, "collect", noted)
     while not learner.done:
         learner.step()
-    assert seen[0] == (0.0, [1.0, 1.0])
+    assert seen[0] == (0.0, [[1.0, 1.0]])
     for frames, epsilon in seen:
-        assert epsilon == pytest.approx([max(0.1, 1 - 0.9 * frames / 20)] * 2)
+        assert epsilon[0] == pytest.approx([max(0.1, 1 - 0.9 * frames / 20)] * 2)
+
+
+def test_epsilon_of_a_run_does_not_depend_on_the_progress_of_others():
+    """Runs of different length in episodes: each follows its own budget."""
+    config = replace(ALGORITHM_1, epsilon=0.1, epsilon_decay=0.8, budget=20, budget_unit="episodes")
+    together, alone = (learner_for(Trip, np.eye(2), config, seeds) for seeds in ((1, 3), (3,)))
+    steps(together, 40)
+    steps(alone, 40)
+    assert together.episodes[0] != together.episodes[1]
+    assert together.episodes[1] == alone.episodes[0]
+    for name, x in alone.network.state.items():
+        torch.testing.assert_close(x[0], together.network.state[name][1], rtol=0, atol=1e-5)
 
 
 def test_tasks_of_a_distribution_are_drawn_for_every_trajectory(monkeypatch):

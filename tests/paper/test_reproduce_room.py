@@ -88,6 +88,10 @@ def published_is_reported_without_training(path, report):
     """An experiment without checkpoints is complete; one with fewer runs is reported on as far as it is trained."""
     reproduce_room(EXPERIMENT, path, "resume", training=False)
     assert (path / "report.md").read_text("utf-8") == report
+    before = files(path)
+    with pytest.raises(InputError, match=r"^The runs to report on would be overwritten without training; expected --r"):
+        reproduce_room(EXPERIMENT, path, "overwrite", training=False)
+    assert files(path) == before
     shutil.rmtree(path / "runs" / "usfa-seed-0")
     reproduce_room(EXPERIMENT, path, "resume", training=False)
     assert set(read_scores(path / "scores.csv").agent) == {"uvfa"}

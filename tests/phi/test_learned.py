@@ -514,6 +514,13 @@ def test_files_with_the_names_of_d4rl_are_read(tmp_path):
         ({"rewards": np.ones(2)}, r"The rewards of .* have shape \(2,\); expected \(3,\) or \(3, K\)\."),
         ({"terminals": None, "timeouts": None}, r"File .* has neither episodes nor terminals and timeouts"),
         ({"rewards": None}, r"File .* has no array 'rewards'; expected the names of D4RL"),
+        ({"rewards": np.ones((3, 0))}, r"The rewards of .* have shape \(3, 0\); expected \(3,\) or \(3, K\)\."),
+        ({"actions": np.array(1)}, r"The actions of .* are int64 \(\); expected whole numbers \[N\]\."),
+        ({"history": np.array([1, 2])}, r"The array 'history' of .* is int64 \(2,\); expected one whole number\."),
+        ({"history": np.array("x")}, r"The array 'history' of .* is <U1 \(\); expected one whole number\."),
+        ({"seen": np.ones(3, np.bool_)}, r"The array 'seen' of .* is bool \(3,\); expected bool \(3, 1\)\."),
+        ({"weights": np.array(["a", "b", "c"])}, r"The weights of .* are not 3 positive numbers\."),
+        ({"frames": np.array(1.0)}, r"The observations of .* have shape \(\); the environment 'trip' has "),
         ({"observations": np.array([{}, 1, 2], dtype=object)}, r"File .* is not an npz archive of arrays: "),
     ],
 )

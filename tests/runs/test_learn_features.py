@@ -15,7 +15,7 @@ from usfa.cli import main
 from usfa.environments import known_phi, learned, source
 from usfa.errors import InputError
 from usfa.evaluation import exact_mdp
-from usfa.phi import NetworkFit, RandomActions, RewardsPhi
+from usfa.phi import Laplacian, NetworkFit, RandomActions, RewardsPhi
 from usfa.playground.catalogue import make_view
 from usfa.runs import FeaturesConfig, RunDirectory
 from usfa.runs.features import AgentActions
@@ -229,9 +229,15 @@ def test_another_process_needs_trust_for_functions_of_phi(
         assert not (tmp_path / "ran").exists()
 
 
-def test_a_killed_run_continues_to_the_same_phi(tmp_path, monkeypatch):
-    learner = NetworkFit(hidden=(16,), steps=600, batch=32)
-    config = FeaturesConfig("trip", ("tasks:trip-train",), learner=learner, steps=300)
+@pytest.mark.parametrize(
+    ("learner", "rewards"),
+    [
+        (NetworkFit(hidden=(16,), steps=600, batch=32), ("tasks:trip-train",)),
+        (Laplacian(hidden=(16,), steps=600, batch=32), ()),
+    ],
+)
+def test_a_killed_run_continues_to_the_same_phi(tmp_path, monkeypatch, learner, rewards):
+    config = FeaturesConfig("trip", rewards, learner=learner, features=2, steps=300)
     whole = usfa.learn_features(config=config, console=None)
     save = RunDirectory.save_checkpoint
 

@@ -31,7 +31,7 @@ class AgentSpec:
         """Check the sizes, which may be those of a damaged file."""
         for name, count in (("actions", self.actions), ("features", self.features)):
             if not 1 <= count < 2**31:
-                raise InputError(f"The number of {name} is {count}; expected at least 1.")
+                raise InputError(f"The number of {name} is {count}; expected 1 to {2**31 - 1:,}.")
 
 
 class Agent(ABC):

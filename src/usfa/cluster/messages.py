@@ -65,7 +65,7 @@ class Weights(NamedTuple):
 
     version: int  # number of rounds of learning
     arrays: Arrays  # each [R, ...]
-    done: float = 1.0  # share of the budget that is used, which ε depends on
+    done: float | NDArray[np.float64] = 1.0  # share of the budget that each run has used, [R], which ε depends on
 
 
 class Delivery(NamedTuple):
@@ -101,7 +101,7 @@ def unpack(delivery: Delivery, device: torch.device) -> tuple[Collected, Tensor]
     return Collected(trajectory, *counts), z
 
 
-def pack_weights(version: int, parameters: Parameters, done: float = 1.0) -> Weights:
+def pack_weights(version: int, parameters: Parameters, done: float | NDArray[np.float64] = 1.0) -> Weights:
     """Weights as arrays; they share the memory of parameters on the CPU."""
     return Weights(version, {name: x.detach().cpu().numpy() for name, x in parameters.items()}, done)
 

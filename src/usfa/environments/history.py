@@ -17,7 +17,7 @@ LONGEST_HISTORY = 64
 
 
 def check_history(history: int) -> None:
-    """Raise InputError for a number of observations that is none."""
+    """Raise InputError unless history is a whole number from 1 to `LONGEST_HISTORY`."""
     if not isinstance(history, int) or not 1 <= history <= LONGEST_HISTORY:
         raise InputError(f"history is {history}; expected a whole number from 1 to {LONGEST_HISTORY}.")
 

@@ -150,12 +150,14 @@ class LearnerConfig:
         trajectories = self.trajectories_per_round // self.updates_per_round
         return (self.trajectory_length + 1) * trajectories * self.policies_per_step
 
-    def epsilons(self, done: float = 1.0) -> NDArray[np.float64]:
-        """ε of every environment, [B], after a share of the budget."""
+    def epsilons(self, done: float | NDArray[np.float64] = 1.0) -> NDArray[np.float64]:
+        """ε of every environment after a share of the budget, [B]; [R, B] for the shares of several runs."""
         own = np.full(self.environments, self.epsilon)
         if self.epsilon_max is not None:
             own = np.geomspace(self.epsilon_max, self.epsilon, self.environments)
-        return own if done >= self.epsilon_decay else own + (1 - own) * (1 - done / self.epsilon_decay)
+        if not self.epsilon_decay:
+            return own
+        return own + (1 - own) * np.clip(1 - np.asarray(done) / self.epsilon_decay, 0, 1)[..., None]
 
 
 _MOST = {

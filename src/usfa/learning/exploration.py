@@ -72,7 +72,7 @@ def epsilon_greedy(
     Args:
         greedy: [R, B].
         legal: [R, B, A].
-        epsilon: ε, one for all or [B].
+        epsilon: ε, one for all, [B] or [R, B].
         rngs: one generator per run, so that runs are independent.
     """
     explores, random = _draws(legal, epsilon, rngs)

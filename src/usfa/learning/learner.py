@@ -250,9 +250,9 @@ class Learner:
         return np.maximum(done, int(self.config.budget * min(1.0, self.seconds / self.config.time_limit)))
 
     @property
-    def share_done(self) -> float:
-        """Share of the budget that the run with the least progress has used, 0 to 1."""
-        return min(1.0, float(self.progress.min()) / self.config.budget)
+    def share_done(self) -> NDArray[np.float64]:
+        """Share of the budget that every run has used, 0 to 1, [R]."""
+        return np.minimum(1.0, self.progress / self.config.budget)
 
     @property
     def done(self) -> bool:

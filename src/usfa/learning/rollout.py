@@ -78,7 +78,7 @@ class Rollout:
         epsilon: float | NDArray[np.float64],
         rngs: Sequence[np.random.Generator],
     ) -> Collected:
-        """Act ε-greedily, ε or [B], on the tasks w [R, B, D] by GPI over the policies z [R, B, N, D]."""
+        """Act ε-greedily, ε, [B] or [R, B], on the tasks w [R, B, D] by GPI over the policies z [R, B, N, D]."""
         core_state = self.core_state
         frames = np.zeros(self.shape[0], np.int64)
         episodes = np.zeros(self.shape[0], np.int64)

@@ -109,6 +109,8 @@ def reproduce_room(
         at_once = max(1, (os.cpu_count() or 1) // jobs[0].config.threads)
     if at_once < 1:
         raise InputError(f"at_once is {at_once}; expected at least 1 run at a time.")
+    if not training and existing == "overwrite":
+        raise InputError("The runs to report on would be overwritten without training; expected --resume.")
     if not training and not any(job.finished for job in jobs):
         raise InputError(f"No run in {path / 'runs'} is finished; expected at least one for a report without training.")
     with RunDirectory.opened(path, experiment, existing) as run:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import math
 import zipfile
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -218,30 +219,36 @@ def _read(path: Path, spec: ObservationSpec, actions: int, environment: str) -> 
     for name in ("observations", "actions", "next_observations", "rewards"):
         if name not in arrays:
             raise InputError(f"File {path} has no array {name!r}; expected the names of D4RL, see the docs.")
-    history, action = int(arrays.get("history", 1)), arrays["actions"]
+    history, action = _whole(path, arrays, "history", 1), arrays["actions"]
     check_history(history)
-    if action.shape[1:] != ((history,) if history > 1 else ()) or action.dtype.kind not in "iu" or not action.size:
-        raise InputError(f"The actions of {path} are {action.dtype} {action.shape}; expected whole numbers [N].")
-    if action.min() < (0 if history == 1 else -1) or action.max() >= actions:
+    each = (history,) if history > 1 else ()
+    if not action.ndim or action.shape[1:] != each or action.dtype.kind not in "iu" or not action.size:
+        expected = f"[N, {history}]" if each else "[N]"
+        raise InputError(f"The actions of {path} are {action.dtype} {action.shape}; expected whole numbers {expected}.")
+    last = action[:, -1] if each else action  # those before an episode are -1
+    if last.min() < 0 or action.min() < -1 or action.max() >= actions:
         raise InputError(
             f"The actions of {path} are {action.min()} to {action.max()}; the environment {environment!r} has 0 to "
             f"{actions - 1}: the data is of another one."
         )
-    encoded = bool(arrays.get("encoded", False))
+    encoded = bool(_whole(path, arrays, "encoded", 0))
     before, after = (
         _observations(path, arrays[name], spec, len(action), environment, seen if encoded else None)
         if frames is None
         else _placed(path, frames, arrays[name], spec, (len(action), seen), environment)
         for name, seen in (("observations", history), ("next_observations", 1))
     )
-    rewards = _matrix(path, "rewards", arrays["rewards"], len(action))
+    rewards = _matrix(path, "rewards", arrays["rewards"], len(action), fewest=0 if encoded else 1)
     names = tuple(str(name) for name in arrays.get("reward_names", [f"r{k + 1}" for k in range(rewards.shape[1])]))
     if len(names) != rewards.shape[1]:
         raise InputError(f"File {path} has {len(names)} reward_names and {rewards.shape[1]} rewards; expected as many.")
     weight = arrays.get("weights", np.ones(len(action)))
-    if weight.shape != (len(action),) or not (np.isfinite(weight).all() and (weight > 0).all()):
+    numbers = weight.shape == (len(action),) and weight.dtype.kind in "fiu"
+    if not numbers or not (np.isfinite(weight).all() and (weight > 0).all()):
         raise InputError(f"The weights of {path} are not {len(action)} positive numbers.")
     seen = arrays.get("seen", np.ones(rewards.shape, np.bool_))
+    if seen.shape != rewards.shape or seen.dtype.kind != "b":
+        raise InputError(f"The array 'seen' of {path} is {seen.dtype} {seen.shape}; expected bool {rewards.shape}.")
     return Transitions(
         before,
         action.astype(np.int64),
@@ -282,7 +289,10 @@ def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
-    except (ValueError, OSError, EOFError, KeyError, AttributeError, zipfile.BadZipFile) as error:
+    except (
+        *(ValueError, OSError, EOFError, KeyError, AttributeError, TypeError, NotImplementedError, MemoryError),
+        *(zipfile.BadZipFile, zlib.error),
+    ) as error:
         raise InputError(f"File {path} is not an npz archive of arrays: {error}.") from error
 
 
@@ -313,11 +323,12 @@ def _placed(
     environment: str,
 ) -> Frames:
     """Observations that were saved once each, with their places."""
-    if frames.shape[1:] != spec.shape or frames.dtype != spec.dtype:
-        raise _of_another(path, frames, (len(frames), *spec.shape), environment)
+    if not frames.ndim or frames.shape[1:] != spec.shape or frames.dtype != spec.dtype:
+        raise _of_another(path, frames, (*frames.shape[:1], *spec.shape), environment)
     if places.shape != expected or places.dtype.kind not in "iu" or places.min() < 0 or places.max() >= len(frames):
         raise InputError(
-            f"The places of observations in {path} are {places.dtype} {places.shape}; expected {expected}."
+            f"The places of observations in {path} are {places.dtype} {places.shape}; expected whole numbers "
+            f"{expected} from 0 to {len(frames) - 1}."
         )
     return Frames(frames, places.astype(np.int64))
 
@@ -329,10 +340,18 @@ def _of_another(path: Path, values: NDArray[Any], expected: tuple[int, ...], env
     )
 
 
-def _matrix(path: Path, name: str, values: NDArray[Any], count: int) -> NDArray[np.float32]:
-    """Rewards [N, K]; [N] is one reward."""
+def _whole(path: Path, arrays: dict[str, NDArray[Any]], name: str, default: int) -> int:
+    """A whole number among the arrays."""
+    value = arrays.get(name, np.array(default))
+    if value.size != 1 or value.dtype.kind not in "iub":
+        raise InputError(f"The array {name!r} of {path} is {value.dtype} {value.shape}; expected one whole number.")
+    return int(value.item())
+
+
+def _matrix(path: Path, name: str, values: NDArray[Any], count: int, fewest: int = 1) -> NDArray[np.float32]:
+    """Rewards [N, K]; [N] is one reward. Data for learners without rewards has none."""
     matrix = values[:, None] if values.ndim == 1 else values
-    if matrix.ndim != 2 or len(matrix) != count or not matrix.shape[1] or matrix.dtype.kind not in "fiub":
+    if matrix.ndim != 2 or len(matrix) != count or matrix.shape[1] < fewest or matrix.dtype.kind not in "fiub":
         raise InputError(f"The {name} of {path} have shape {values.shape}; expected ({count},) or ({count}, K).")
     return matrix.astype(np.float32)
 
@@ -446,7 +465,7 @@ class _Kept(ABC):
     def seen(
         self, observation: NDArray[Any], new: NDArray[np.bool_], known: NDArray[Any] | None = None
     ) -> NDArray[Any]:
-        """What a row holds of observations [B, ...]: they are those of `known`, but where they are new, [B]."""
+        """Store the observations [B, ...] that are `new`, and return all entries of rows; others are `known`."""
 
     @abstractmethod
     def add(

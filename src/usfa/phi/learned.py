@@ -156,6 +156,10 @@ class LearnedPhi:
             before = np.concatenate(list(before.swapaxes(0, 1)), axis=-1)
         else:
             action = action.reshape(-1)
+        last, actions = action[:, -1] if self.history > 1 else action, self.model.spec.actions
+        if last.min() < 0 or action.min() < -1 or action.max() >= actions:
+            found = f"{action.min()} to {action.max()}"
+            raise InputError(f"The actions are {found}; expected 0 to {actions - 1}, or -1 before an episode.")
         return self.of_batch(before, action, after, np.zeros((len(after), 0), np.float32))
 
     @threads(1)
@@ -206,7 +210,8 @@ def load_phi(directory: Path, trust: bool = False, named: Collection[str] = ()) 
     path = directory / CONFIG
     fields = read_json(path)
     if fields.pop("format", None) not in _FORMATS:
-        raise InputError(f"File {path} is not a φ of format {FORMAT}, which usfa {__version__} reads.")
+        formats = " or ".join(map(str, _FORMATS))
+        raise InputError(f"File {path} is not a φ of format {formats}, which usfa {__version__} reads.")
     fields.pop("version", None)
     file = from_json(_File, fields, f"File {path}")
     if trust:

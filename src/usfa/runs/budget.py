@@ -39,7 +39,7 @@ MIN_ENVIRONMENTS = 4
 MEMBERS = 2
 """Networks in the ensemble if there are more updates per step than usual."""
 CHECKPOINTS = 20
-"""Checkpoints of a run at least, so that an interruption loses few steps."""
+"""Expected checkpoints of a run, one per round at most, so that an interruption loses few steps."""
 SCORING_SHARE = 0.1
 """Largest share of the steps and of the time that is spent on scores."""
 _TRIAL = 4  # updates to measure their time

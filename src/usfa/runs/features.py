@@ -126,8 +126,8 @@ class FeaturesConfig:
     agent_share: float = 0.5
     """Share of the environments in which agents act, above 0, at most 1."""
     history: int = 1
-    """H: φ is a function of the last H observations, their actions and the next observation; 1 is φ(s, a, s′). More
-    where what a reward depends on was seen before, but is not seen in the step itself."""
+    """H: φ is a function of the last H observations, their actions and the next observation; 1 is φ(s, a, s′). Set
+    more if a reward depends on something seen earlier but not in the step itself."""
     seed: int = 0
     """Random seed."""
 
@@ -272,7 +272,7 @@ def _data(config: FeaturesConfig, console: Console | None) -> Transitions:
     rng = np.random.default_rng([config.seed, 3])
     behaviour: Behaviour = RandomActions(rng, config.action_probabilities, config.repeat)
     if config.agent is not None:
-        agents = [load(path) for path in config.agent.split(",")]
+        agents = [load(path.strip()) for path in config.agent.split(",")]
         behaviour = AgentActions(agents, behaviour, config.seed, config.agent_share)
     inside = (
         rewarded(environments, config.rewards)
