@@ -160,6 +160,18 @@ def test_squared_td_sums_features_and_averages_the_rest():
     assert squared_td(errors).item() == pytest.approx(0.5 * (25 + 1) / 2)
 
 
+@pytest.mark.parametrize(
+    "loss", [squared_td, lambda errors, each=False: squared_along(errors, torch.ones(5, 3, 2), each)]
+)
+def test_losses_of_each_trajectory_have_the_same_mean(loss):
+    errors = torch.rand(4, 5, 3, 2, generator=torch.Generator().manual_seed(0))
+    each = loss(errors, each=True)
+    assert each.shape == (5,)
+    torch.testing.assert_close(each.mean(), loss(errors))
+    one = loss(errors[:, 2:3]) if loss is squared_td else squared_along(errors[:, 2:3], torch.ones(1, 3, 2))
+    torch.testing.assert_close(each[2], one)
+
+
 def test_squared_along_is_the_part_that_a_policy_sees():
     errors = torch.tensor([[[[3.0, 4.0], [1.0, 0.0], [2.0, -1.0]]]])  # [1, 1, 3, 2]
     z = torch.tensor([[[0.6, 0.8], [0.0, 2.0], [0.0, 0.0]]])

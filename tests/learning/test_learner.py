@@ -38,6 +38,7 @@ CONFIGS = {
         ALGORITHM_1, tasks="simplex", task_duration="episode", environments=3, trajectory_length=2, gamma=0.9
     ),
     "target network": replace(ALGORITHM_1, target_every=4),
+    "prioritised replay": replace(ALGORITHM_1, replay_ratio=3, replay_capacity=5, priority_exponent=0.6, along_z=1.0),
     "ema": replace(ALGORITHM_1, ema=0.1, tasks="simplex", policies="task+box:0,1"),
 }
 RECURRENT = NetworkConfig(memory=8, trunk=(16,), embedding=(8, 8), head=(16,), normalise=True)
@@ -302,6 +303,8 @@ def test_parameters_that_are_not_finite_are_not_worth_keeping(bad):
         ({"gamma": 0.0}, "gamma is 0.0; expected a number above 0, at most 1."),
         ({"replay_ratio": -1}, "replay_ratio is -1; expected 0 to 1,000."),
         ({"replay_capacity": 0}, "replay_capacity is 0; expected at least 1."),
+        ({"priority_exponent": -0.5}, "priority_exponent is -0.5; expected 0 or more."),
+        ({"priority_exponent": 0.6}, "priority_exponent is 0.6, but replay_ratio is 0; expected 1 or more."),
         ({"learning_rate": 0.0}, "learning_rate is 0.0; expected a positive number."),
         ({"learning_rate": float("inf")}, "learner.learning_rate is inf; expected a finite number."),
         ({"clip": 0.0}, "clip is 0.0; expected a positive number, or None."),
@@ -784,3 +787,21 @@ def test_large_updates_of_several_runs_are_computed_one_after_the_other(replay_r
         steps(each, 2)
     for name, x in alone.network.state.items():
         torch.testing.assert_close(x[0], learner.network.state[name][1], rtol=1e-4, atol=1e-6)
+
+
+class OneNumber(UsfaAgent):
+    def loss(self, *arguments):
+        return super().loss(*arguments).mean()
+
+
+def test_prioritised_replay_needs_a_loss_for_each_trajectory():
+    env = Trip()
+    spec = AgentSpec(ObservationSpec.of(env.observation_space), action_count(env), feature_count(env))
+    config = CONFIGS["prioritised replay"]
+    learner = Learner(OneNumber(spec, NETWORK), config, EnvironmentSource(Trip), task_set("trip-train"), (0,))
+    with pytest.raises(InputError) as error:
+        learner.step()
+    assert str(error.value) == (
+        "The loss of OneNumber is one number, but priority_exponent is 0.6; expected a loss for each trajectory, [B], "
+        "if settings.each is set."
+    )

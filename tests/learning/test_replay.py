@@ -1,9 +1,11 @@
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
 
 from usfa.errors import InputError
-from usfa.learning.replay import Replay, join, part
+from usfa.learning.replay import LEAST_PRIORITY, PrioritisedReplay, Replay, join, part
 from usfa.trajectory import Trajectory
 
 R, T, B, A, D = 2, 3, 2, 4, 2
@@ -90,12 +92,71 @@ def test_join_puts_environments_side_by_side():
     assert torch.equal(joined.core_state[0], torch.cat([fresh.core_state[0], past.core_state[0]], dim=1))
 
 
+# --- prioritised ---
+
+
+def prioritised(losses, exponent=0.6):
+    """A buffer with a trajectory for each row of losses [K, R, B], and those as their last losses."""
+    replay = PrioritisedReplay(len(losses), exponent)
+    for number, loss in enumerate(losses):
+        replay.add(one_per_environment(number))
+        replay.sample(0, rngs())
+        replay.learned([loss])
+    return replay
+
+
+def one_per_environment(number):
+    """A trajectory whose actions tell its number and its environment: 10 · number + environment."""
+    trajectory = numbered(number)
+    return trajectory._replace(action=10 * trajectory.action + torch.arange(B))
+
+
+def test_trajectories_are_drawn_by_the_root_of_their_loss():
+    losses = torch.tensor([[[1.0, 4.0], [9.0, 0.0]], [[16.0, 0.25], [1.0, 1.0]]])
+    found = prioritised(losses).sample(20_000, rngs()).action[:, 0]
+    for run in range(R):
+        root = losses[:, run].sqrt().flatten()
+        expected = (root / root.max()).clamp(min=LEAST_PRIORITY) ** 0.6
+        shares = torch.stack([(found[run] == number).float().mean() for number in (0, 1, 10, 11)])
+        torch.testing.assert_close(shares, expected / expected.sum(), atol=1e-3, rtol=0)
+
+
+def test_parts_of_a_drawn_trajectory_belong_together():
+    replay = prioritised(torch.rand(3, R, B))
+    past = replay.sample(40, rngs())
+    assert past.observation.shape == (R, T + 1, 40 * B, 5)
+    assert past.core_state[0].shape == (R, 40 * B, 6)
+    for run in range(R):
+        for column in range(40 * B):
+            (place,) = past.action[run, :, column].unique().tolist()
+            stamp = pytest.approx(place // 10 + run / 10)
+            fields = (past.observation[run, :, column], past.phi[run, :, column], past.w[run, column])
+            for field in (*fields, past.core_state[0][run, column]):
+                assert field.unique().tolist() == [stamp]
+
+
+def test_new_trajectories_have_the_highest_priority():
+    replay = prioritised(torch.tensor([[[1.0, 4.0]] * R] * 2), exponent=1.0)
+    replay.add(one_per_environment(7))  # replaces the oldest
+    found = replay.sample(10_000, rngs()).action
+    shares = [float((found == number).float().mean()) for number in (70, 71, 10, 11)]
+    assert shares == pytest.approx([2 / 7, 2 / 7, 1 / 7, 2 / 7], abs=1e-3)
+
+
+def test_losses_without_differences_draw_all_alike():
+    found = prioritised(torch.zeros(2, R, B)).sample(1000, rngs()).action[:, 0]
+    assert [int((found == number).sum()) for number in (0, 1, 10, 11)] == pytest.approx([1000] * 4, abs=8)
+
+
 @pytest.mark.parametrize("before", [2, 6])
-def test_state_goes_on_the_same(before):
+@pytest.mark.parametrize("make", [Replay, partial(PrioritisedReplay, exponent=0.6)])
+def test_state_goes_on_the_same(before, make):
     """Before all places are taken and after; only what is there is saved."""
-    replay, other = Replay(4), Replay(4)
+    replay, other = make(4), make(4)
     for number in range(before):
         replay.add(numbered(number))
+        replay.sample(1, rngs(number))
+        replay.learned([torch.rand(R, 2 * B, generator=torch.Generator().manual_seed(number))])
     stored, added = replay.state()
     assert {x.shape[1] for x in stored.values()} == {min(before, 4)}
     other.load_state({name: x.clone() for name, x in stored.items()}, added, torch.device("cpu"))

@@ -161,7 +161,7 @@ class Agent(ABC):
         settings: LossSettings,
         target: Network | None = None,
     ) -> Tensor:
-        """Temporal-difference loss of all policies z [B, N, D] on one trajectory, a scalar.
+        """Temporal-difference loss of all policies z [B, N, D], a scalar; with `settings.each` one per trajectory, [B].
 
         Args:
             network: the network to train.

@@ -60,6 +60,5 @@ class UvfaAgent(Agent):
         greedy = greedy_actions(targets.squeeze(-1), trajectory.legal[:, :, None])
         reward = torch.einsum("tbd,bnd->tbn", trajectory.phi, z)
         cumulant = with_action_gap(reward[..., None], targets, greedy, trajectory.action, settings.action_gap)
-        return mean_of(
-            [squared_td(td_errors(q, targets, greedy, cumulant, trajectory, settings.lambda_)) for q in members]
-        )
+        errors = [td_errors(q, targets, greedy, cumulant, trajectory, settings.lambda_) for q in members]
+        return mean_of([squared_td(own, settings.each) for own in errors])

@@ -62,6 +62,9 @@ class LearnerConfig:
     """Replayed trajectories per round, in addition to the new one; 0 is Algorithm 1."""
     replay_capacity: int = 10_000
     """Size of the replay buffer in trajectories, per run."""
+    priority_exponent: float = 0.0
+    """Past trajectories are drawn with probability ∝ √loss^priority_exponent, by their last loss, so that rare events
+    are replayed more often; 0.6 is usual, 0 draws all alike."""
     learning_rate: float = 1e-3
     """Step size of the optimiser at the start; it falls linearly to 0 over the budget."""
     clip: float | None = None
@@ -114,6 +117,12 @@ class LearnerConfig:
                 f"updates_per_round is {self.updates_per_round}; expected a divisor of {self.trajectories_per_round}, "
                 "the number of trajectories of a round, new and replayed."
             )
+        if not 0 <= self.priority_exponent < float("inf"):
+            raise InputError(f"priority_exponent is {self.priority_exponent}; expected 0 or more.")
+        if self.priority_exponent and not self.replay_ratio:
+            raise InputError(
+                f"priority_exponent is {self.priority_exponent}, but replay_ratio is 0; expected 1 or more."
+            )
         if not 0 < self.learning_rate < float("inf"):
             raise InputError(f"learning_rate is {self.learning_rate}; expected a positive number.")
         if self.target_every is not None and self.target_every < 1:
@@ -132,7 +141,7 @@ class LearnerConfig:
     @property
     def loss(self) -> LossSettings:
         """The settings of the loss."""
-        return LossSettings(self.lambda_, self.along_z, self.action_gap)
+        return LossSettings(self.lambda_, self.along_z, self.action_gap, each=self.priority_exponent > 0)
 
     @property
     def counts_time(self) -> bool:

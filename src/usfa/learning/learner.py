@@ -23,7 +23,7 @@ from usfa.learning.config import LearnerConfig
 from usfa.learning.draws import CurrentTasks, Draws, Seeds
 from usfa.learning.hardware import Precision, autocast
 from usfa.learning.layout import Layout, defect, layout_of, optimizer_layout, trajectory_layout
-from usfa.learning.replay import Replay, join, part
+from usfa.learning.replay import join, make_replay, part
 from usfa.learning.rollout import Collected, Rollout
 from usfa.networks import Network, Runs, over_runs
 from usfa.trajectory import Trajectory
@@ -88,7 +88,7 @@ class Learner:
         self.target = self.network.copy() if has_target else None
         self.optimizer = agent.optimizer(self.network.trained, config.learning_rate)
         self._learning_rates = [group["lr"] for group in self.optimizer.param_groups]
-        self.replay = Replay(config.replay_capacity)
+        self.replay = make_replay(config)
         self.updates = 0
         self.frames = np.zeros(len(self.seeds), np.int64)
         self.episodes = np.zeros(len(self.seeds), np.int64)
@@ -114,7 +114,10 @@ class Learner:
         done = [self._update(part(trajectory, k, parts), own_z) for k, own_z in enumerate(z.chunk(parts, dim=1))]
         self.frames += collected.frames
         self.episodes += collected.episodes
-        loss, gradient = torch.stack([torch.stack(both) for both in done]).mean(dim=0).cpu().numpy()
+        losses = [own for own, _ in done]
+        self.replay.learned(losses)
+        loss = torch.stack([_mean_of_run(own) for own in losses]).mean(dim=0).cpu().numpy()
+        gradient = torch.stack([norm for _, norm in done]).mean(dim=0).cpu().numpy()
         self.largest_phi = max(self.largest_phi, float(collected.trajectory.phi.abs().max()))
         self._check(loss)
         self.acting.learned(self)
@@ -130,11 +133,14 @@ class Learner:
         return join(fresh, past), torch.cat([z, self.draws.policies(past.w, self.rngs)], dim=1)
 
     def _update(self, trajectory: Trajectory, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Algorithm 1, lines 9-11: loss, optimiser, target. Return the losses and the norms of gradients, each [R]."""
+        """Algorithm 1, lines 9-11: loss, optimiser, target.
+
+        Returns: the losses [R], or [R, B] if there is one for each trajectory, and the norms of gradients [R].
+        """
         with autocast(self.device, self.precision):
             loss: Tensor = self._loss(trajectory, z)
         self.optimizer.zero_grad()
-        loss.sum().backward()
+        _mean_of_run(loss).sum().backward()
         norm = self._clip()
         self._optimise()
         self.updates += 1
@@ -147,6 +153,11 @@ class Learner:
         """
         *target, trajectory, z = rest
         loss = self.agent.loss(network, trajectory, z, self.config.loss, target[0] if target else None)
+        if self.config.loss.each and loss.dim() == 0:
+            raise InputError(
+                f"The loss of {type(self.agent).__name__} is one number, but priority_exponent is "
+                f"{self.config.priority_exponent}; expected a loss for each trajectory, [B], if settings.each is set."
+            )
         return loss if self._scale == 1 else loss / self._scale**2
 
     @property
@@ -352,6 +363,11 @@ class Learner:
                 trajectory_layout(self.agent, self.config, len(self.seeds)), replayed
             )
         return layouts
+
+
+def _mean_of_run(loss: Tensor) -> Tensor:
+    """The loss of every run, [R], from losses [R], or from those of its trajectories, [R, B]."""
+    return loss if loss.dim() == 1 else loss.mean(dim=1)
 
 
 def _flat(state: dict[int, dict[str, Any]]) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from usfa.environments import ObservationSpec
@@ -15,7 +16,7 @@ from usfa.learning.config import LearnerConfig
 from usfa.learning.layout import Layout
 from usfa.trajectory import Trajectory, tensors_of, trajectory_of
 
-__all__ = ["Replay", "bytes_of_past", "check_replay", "join", "part"]
+__all__ = ["PrioritisedReplay", "Replay", "bytes_of_past", "check_replay", "join", "make_replay", "part"]
 
 LARGEST = 16 * 2**30
 """Maximum size of the buffer in bytes."""
@@ -50,6 +51,9 @@ class Replay:
         rows = torch.arange(len(drawn))[:, None]
         return trajectory_of({name: _side_by_side(name, x[rows, drawn]) for name, x in self._stored.items()})
 
+    def learned(self, losses: Sequence[Tensor]) -> None:
+        """Receive the losses of a round, for the newest trajectories and then the last sample; not used here."""
+
     @property
     def size(self) -> int:
         """Number of stored trajectories per run."""
@@ -72,6 +76,88 @@ class Replay:
 
     def _room_for(self, x: Tensor) -> Tensor:
         return x.new_zeros((x.shape[0], self.capacity, *x.shape[1:]))
+
+
+class PrioritisedReplay(Replay):
+    """Draws the trajectory of each environment by its last loss, so that rare events are replayed more often.
+
+    Prioritised experience replay (Schaul et al., ICLR 2016) of whole trajectories and without importance weights: the
+    targets are those of Q-learning, whatever the distribution of the states that they are learned in.
+    """
+
+    def __init__(self, capacity: int, exponent: float) -> None:
+        super().__init__(capacity)
+        self._exponent = exponent
+        self._priority = np.zeros((0, 0, 0))  # [R, capacity, B], root of the last loss
+        self._drawn = np.zeros((0, 0), np.int64)  # [R, count · B], indices of (capacity, B) in the last sample
+
+    def add(self, trajectory: Trajectory) -> None:
+        """Add a trajectory of all environments, with the highest priority so far, so that each is soon replayed."""
+        super().add(trajectory)
+        runs, batch = trajectory.w.shape[:2]
+        if not self._priority.size:
+            self._priority = np.zeros((runs, self.capacity, batch))
+        highest = self._priority.max(axis=(1, 2), initial=0.0)
+        self._priority[:, self._newest] = np.where(highest > 0, highest, 1.0)[:, None]
+
+    def sample(self, count: int, rngs: Sequence[np.random.Generator]) -> Trajectory:
+        batch = self._priority.shape[2]
+        self._drawn = np.stack([self._draw(run, count * batch, rng) for run, rng in enumerate(rngs)])
+        rows = torch.arange(len(rngs))[:, None]
+        place, environment = (torch.from_numpy(index) for index in np.divmod(self._drawn, batch))
+        chosen = {}
+        for name, x in self._stored.items():
+            axis = _batch_axis(name)
+            chosen[name] = x.movedim(axis + 1, 2)[rows, place, environment].movedim(1, axis)
+        return trajectory_of(chosen)
+
+    def _draw(self, run: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Indices of (capacity, B), one from each of `count` equal parts of the total weight, in random order."""
+        priority = self._priority[run, : self.size].ravel()
+        lowest = LEAST_PRIORITY * (priority.max() or 1.0)
+        total = (np.maximum(priority, lowest) ** self._exponent).cumsum()
+        drawn = total.searchsorted((np.arange(count) + rng.random(count)) / count * total[-1], side="right")
+        return rng.permutation(np.minimum(drawn, len(total) - 1))
+
+    def learned(self, losses: Sequence[Tensor]) -> None:
+        """Set priorities from the losses, together [R, (1 + count) · B]."""
+        roots = torch.cat(tuple(losses), dim=1).double().clamp(min=0).sqrt().cpu().numpy()
+        batch = self._priority.shape[2]
+        self._priority[:, self._newest] = roots[:, :batch]
+        for run, places in enumerate(self._priority):
+            places.reshape(-1)[self._drawn[run]] = roots[run, batch:]
+
+    @property
+    def _newest(self) -> int:
+        return (self.added - 1) % self.capacity
+
+    def state(self) -> tuple[dict[str, Tensor], int]:
+        stored, added = super().state()
+        return stored | {_PRIORITY: torch.from_numpy(self._priority[:, : self.size])}, added
+
+    def layout(self, of_one: Layout, added: int) -> Layout:
+        runs, batch = of_one["w"][0][:2]
+        return super().layout(of_one | {_PRIORITY: ((runs, batch), torch.float64)}, added)
+
+    def load_state(self, stored: dict[str, Tensor], added: int, device: torch.device) -> None:
+        rest = {name: x for name, x in stored.items() if name != _PRIORITY}
+        super().load_state(rest, added, device)
+        if _PRIORITY in stored:
+            saved = stored[_PRIORITY].numpy()
+            self._priority = np.zeros((saved.shape[0], self.capacity, saved.shape[2]))
+            self._priority[:, : self.size] = saved
+
+
+def make_replay(config: LearnerConfig) -> Replay:
+    """The replay buffer of a configuration."""
+    if config.priority_exponent:
+        return PrioritisedReplay(config.replay_capacity, config.priority_exponent)
+    return Replay(config.replay_capacity)
+
+
+_PRIORITY = "priority"  # among the stored tensors
+LEAST_PRIORITY = 1e-3
+"""Lowest priority, relative to the highest: no trajectory is forgotten."""
 
 
 def check_replay(config: LearnerConfig, observation: ObservationSpec) -> None:
