@@ -1,4 +1,4 @@
-"""usfa in the race, with the settings that `usfa train ENVIRONMENT --frames …` or `--minutes …` chooses, but for γ."""
+"""usfa in the race, with the settings that `usfa train ENVIRONMENT --learner.gamma …` chooses for the steps or minutes."""
 
 from __future__ import annotations
 
@@ -41,9 +41,10 @@ def make_learner(contest: Contest, seed: int) -> tuple[Learner, int]:
     """The learner that `usfa train` makes for the steps, or for the time, and its random steps before training."""
     began = time.process_time()
     minutes = contest.seconds / 60 if contest.steps is None else None
-    config = settings_for(contest.environment, contest.arguments, frames=contest.steps, minutes=minutes)
-    random_steps = RANDOM_STEPS
-    learner = replace(config.learner, gamma=contest.gamma)
+    config = settings_for(
+        contest.environment, contest.arguments, frames=contest.steps, minutes=minutes, gamma=contest.gamma
+    )
+    random_steps, learner = RANDOM_STEPS, config.learner
     if contest.steps is not None:  # the random steps count
         random_steps = min(RANDOM_STEPS, contest.steps // 10)
         learner = replace(learner, budget=contest.steps - random_steps)

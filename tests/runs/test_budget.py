@@ -82,8 +82,8 @@ def test_minutes_are_divided_between_training_and_scoring(usual, minutes, costs)
 def test_beside_steps_less_time_first_takes_updates_and_then_steps(usual):
     relaxed, hurried, impossible = (plan(usual, 10_000, minutes, SLOW).config.learner for minutes in (60, 1.5, 0.1))
     assert updates_per_step(relaxed) == pytest.approx(TOTAL_UPDATES / 10_000, rel=0.05)
-    assert 1 / 32 < updates_per_step(hurried) < updates_per_step(relaxed)
-    assert updates_per_step(impossible) == pytest.approx(1 / 32, rel=0.3)
+    assert 1 / 16 < updates_per_step(hurried) < updates_per_step(relaxed)
+    assert updates_per_step(impossible) == pytest.approx(1 / 16, rel=0.3)
     assert {relaxed.budget, hurried.budget, impossible.budget} == {10_000}
     assert relaxed.time_limit > hurried.time_limit > impossible.time_limit
 

@@ -128,14 +128,33 @@ def test_a_finite_mdp_brings_its_discount():
     build_agent(settings_for("one-state"))
 
 
-def test_outputs_are_as_large_as_returns():
+def test_the_size_of_outputs_depends_on_the_given_discount():
+    class Cost(Walk):
+        def step(self, action):
+            position, _, *rest = super().step(action)
+            return position, np.array([1.0, 0.0]), *rest
+
+    register("cost", Cost)
+    near, far = (settings_for("cost", gamma=gamma) for gamma in (0.1, 0.99))
+    assert (near.learner.gamma, far.learner.gamma) == (0.1, 0.99)
+    assert near.network.output_scale < far.network.output_scale
+
+
+def test_outputs_are_as_large_as_differences_of_returns():
     class Paying(Walk):
         def step(self, action):
             position, _, terminated, truncated, info = super().step(action)
             return position, np.array([30.0, -40.0]), terminated, truncated, info
 
     register("paying", Paying)
-    assert 50 < settings_for("paying").network.output_scale < 7 * 50
+    assert 10 < settings_for("paying").network.output_scale < 7 * 50
+
+    class Constant(Walk):
+        def step(self, action):
+            return super().step(action)[0], np.array([3.0, 4.0]), True, False, {}
+
+    register("constant", Constant)
+    assert settings_for("constant").network.output_scale == 5
     register("free", lambda: gym.wrappers.TransformReward(Walk(), lambda _: np.zeros(2)))
     assert settings_for("free").network.output_scale == 1
 

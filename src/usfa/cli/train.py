@@ -93,6 +93,11 @@ class Train:
 
 
 @dataclass(frozen=True)
+class _Discount:
+    gamma: float | None = None
+
+
+@dataclass(frozen=True)
 class _EnvironmentOptions:
     """The options of an environment that its default settings depend on."""
 
@@ -100,6 +105,7 @@ class _EnvironmentOptions:
     phi: str = "reward"
     frames: int | None = None
     minutes: float | None = None
+    learner: _Discount = field(default_factory=_Discount)
 
 
 @dataclass(frozen=True)
@@ -176,7 +182,7 @@ def _configuration(what: str, words: list[str], trust: bool) -> tuple[TrainConfi
         if "--resume" in words:  # the settings are in the run; steps of the environment may be expensive
             config = settings_for(*given, random_steps=1)
         else:
-            config = settings_for(*given, options.frames, options.minutes)
+            config = settings_for(*given, options.frames, options.minutes, gamma=options.learner.gamma)
         return config, re.sub(r"[:/]", "-", what)
     if what not in PRESETS:
         raise unknown_name("preset or environment", what, [*PRESETS, *ENVIRONMENTS, *similar_environments(what)])
