@@ -1,4 +1,4 @@
-"""usfa in the race, with the settings that `usfa train ENVIRONMENT --learner.gamma …` chooses for the steps or minutes."""
+"""usfa in the race, with the settings that `usfa train ENVIRONMENT --learner.gamma …` chooses for steps or minutes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The budget rule: from steps and minutes to environments, updates per step and the scoring afterwards.
 
-Learning needs some thousands of updates, whatever the number of steps. With many steps there is an update for every 32
+Learning needs some thousands of updates, whatever the number of steps. With many steps there is an update for every 16
 of them; with few steps there are more, up to one per step, each on other replayed transitions. Then values of actions
 that were hardly tried are overestimated: two networks, whose lower values count, counter this, and environments that
 keep an often extreme preference for a whole episode try them. What each is worth: docs/mo-gymnasium.md.
@@ -29,7 +29,7 @@ from usfa.tasks import parse_tasks
 __all__ = ["Costs", "Plan", "check_budget", "measured_costs", "plan"]
 
 TOTAL_UPDATES = 6250
-"""Updates of a whole training. More than 32 times as many steps have an update for every 32, and fewer steps than
+"""Updates of a whole training. More than 16 times as many steps have an update for every 16, and fewer steps than
 updates have one update each."""
 MAX_UPDATES_PER_STEP = 1.0
 """Updates per step with few steps."""
