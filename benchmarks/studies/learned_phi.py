@@ -3,18 +3,22 @@
 small  Trip and one-state with hidden φ: gap of USFA with the given and with the learned φ, in the true reward
 infer  a new task from 200 rewarded random steps: true return with the inferred w, relative to the true w
 room   the room from pixels and the four scalar rewards of M:
-       1. φ from random walks; 2. a scout, an agent on it; 3. φ from what scouts and random walks meet, repeated for
-       --rounds; 4. agents on the learned and on the given φ, with the same frames, scored in the true reward
-quality, view, infer-room   after room: R² in new episodes; which collected objects were in view in the last H steps,
-       from the true state; hard tasks of the room from the rewards of random walks
+       1. φ from random walks; 2. a scout, an agent on it; 3. φ from what scouts and random walks meet, a round for
+       each of --steps; 4. agents on the learned and on the given φ, with the same frames, scored in the true reward
+phi    the first three parts of room only
+networks   after phi: two networks on the data of the last round
+single, quality, view, infer-room   after room: true returns of the random policy and of the best of the policies of M
+       alone; R² in new episodes; which collected objects were in view in the last H steps, from the true state; hard
+       tasks of the room from the rewards of random walks
 
 python benchmarks/studies/learned_phi.py small infer
-python benchmarks/studies/learned_phi.py room quality view infer-room --seeds 0 1 2
+python benchmarks/studies/learned_phi.py room single quality view infer-room --seeds 0 1 2
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -34,12 +38,23 @@ from usfa.environments.room import OBJECTS, RoomBatch
 from usfa.environments.room.drawing import NEAR
 from usfa.environments.room.rules import FIELD_OF_VIEW
 from usfa.environments.room.textures import BOXES
+from usfa.environments.room.yardstick import read_yardstick
 from usfa.environments.tabular import one_state_mdp, trip_mdp
 from usfa.evaluation import summarise, write_table
 from usfa.evaluation.exact import decision_tables
 from usfa.functional import TabularMDP, optimal_return, policy_return
 from usfa.paper.report import markdown_table
-from usfa.phi import Behaviour, LeastSquares, NetworkFit, RandomActions, Transitions, collect, predict
+from usfa.phi import (
+    Behaviour,
+    LeastSquares,
+    NetworkFit,
+    NoProgress,
+    RandomActions,
+    Transitions,
+    collect,
+    predict,
+    read_transitions,
+)
 from usfa.phi.quality import r_squared
 from usfa.runs import FeaturesConfig, TrainConfig, preset
 from usfa.runs.config import tasks_text
@@ -54,6 +69,10 @@ HIDDEN = {  # preset: the rewards that are seen instead of φ, and the tasks tha
 }
 WALK = (0.3, 0.02, 0.02, 0.02, 0.1, 0.1, 0.22, 0.22)
 """Probabilities of actions in the room: mostly forward, as what is collected behind one's back cannot be seen."""
+FIRST_FIT = NetworkFit(convolutions=((16, 4, 2), (32, 3, 2), (32, 3, 1)), batch=128)
+"""Learner of φ of the room from random walks."""
+FIT = NetworkFit((512, 256), ((32, 4, 2), (32, 3, 2), (32, 3, 1)), batch=128)
+"""Learner of φ of the room in the later rounds."""
 
 
 def translation(phi: usfa.LearnedPhi) -> Array:
@@ -169,15 +188,29 @@ def room(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
     return means.assign(ratio=means.learned / means.given)
 
 
+def phi(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
+    """R² of each reward on the held-out fifth of the data, of the φ of the last round."""
+    report = _rounds(chosen, console).report
+    return pd.DataFrame({"reward": report.rewards, "r2": report.r2})
+
+
 def _rounds(chosen: argparse.Namespace, console: Console) -> usfa.LearnedPhi:
     """φ from random walks, then again and again from what agents on the φ so far meet."""
-    phi = _room_phi(chosen, chosen.out / _PHI[0], chosen.first_steps, chosen.first_updates, None, console)
-    scouts: list[str] = []
-    for phi_name, scout_name in zip(_PHI[1 : chosen.rounds], _SCOUT, strict=False):
-        config = replace(_room_config(chosen.scout_frames, 0), phi=phi.text)
-        scouts.append(str(usfa.train(config, chosen.out / scout_name, existing="resume", console=console).path))
-        phi = _room_phi(chosen, chosen.out / phi_name, chosen.steps, chosen.updates, ",".join(scouts), console)
-    return phi
+    found, scouts = _room_phi(chosen, 0, [], console), []
+    for index, frames in enumerate(chosen.scout_frames, 1):
+        config = replace(_room_config(frames, 0), phi=found.text)
+        path = chosen.out / f"scout-{index}"
+        scouts.append(str(usfa.train(config, path, existing="resume", console=console).path))
+        found = _room_phi(chosen, index, scouts, console)
+    return found
+
+
+def _last_phi(chosen: argparse.Namespace) -> usfa.LearnedPhi:
+    return usfa.load_features(chosen.out / f"phi-{len(chosen.steps)}")
+
+
+def _last_scout(chosen: argparse.Namespace) -> str:
+    return f"scout-{len(chosen.steps) - 1}"
 
 
 def _room_config(frames: int, seed: int) -> TrainConfig:
@@ -188,9 +221,6 @@ def _room_config(frames: int, seed: int) -> TrainConfig:
         evaluation=replace(base.evaluation, snapshots=1, tasks=("room-train",), candidates=("train",), episodes=1),
         seeds=(seed,),
     )
-
-
-_PHI, _SCOUT = ("phi-walk", "phi", "phi-3", "phi-4"), ("scout", "scout-2", "scout-3")  # of each round
 
 
 def _room_scores(path: Path, learned: bool, seed: int, console: Console) -> pd.DataFrame:
@@ -206,41 +236,85 @@ def _room_scores(path: Path, learned: bool, seed: int, console: Console) -> pd.D
     return pd.concat(parts)
 
 
-def _room_phi(
-    chosen: argparse.Namespace, path: Path, steps: int, updates: int, agent: str | None, console: Console
-) -> usfa.LearnedPhi:
-    layers = ((16, 4, 2), (32, 3, 2)) if agent is None else ((16, 4, 2), (32, 3, 2), (32, 3, 1))
+def _room_phi(chosen: argparse.Namespace, index: int, scouts: Sequence[str], console: Console) -> usfa.LearnedPhi:
+    """φ of a round, from random walks and the scouts so far."""
     config = FeaturesConfig(
         "room",
         ("tasks:room-train",),
         environment_arguments={"image_size": 42},
         features=4,
-        agent=agent,
-        agent_share=0.5 if agent is None else 0.75,
-        steps=steps,
+        agent=",".join(scouts) or None,
+        agent_share=chosen.scout_share,
+        steps=chosen.steps[index],
         action_probabilities=WALK,
         repeat=0.75,
         history=chosen.history,
-        learner=NetworkFit(hidden=(256,), convolutions=layers, steps=updates, batch=128),
+        learner=replace(FIT if scouts else FIRST_FIT, steps=chosen.updates[index]),
     )
+    path = chosen.out / f"phi-{index + 1}"
     return usfa.learn_features(config=config, out=path, existing="resume", console=console)
 
 
+def single(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
+    """True returns of the random policy, and of the policies of M alone: for each task, the best of the four.
+
+    A policy's mean count of collected objects gives its return on every task. The best is chosen by the same episodes.
+    """
+    table, rows = read_yardstick(), []
+    units = parse_tasks("room-train")
+    rewards = [f"task:{format_task(unit)}" for unit in units]
+    for name, seed in itertools.product(("learned", "given"), chosen.seeds):
+        agent, counts = usfa.load(chosen.out / f"{name}-{chosen.frames}-{seed}"), []
+        for policy in agent.training_tasks:
+            own = np.tile(policy, (len(units), 1))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                counts.append(usfa.evaluate(agent, own, "task", rewards=rewards, seed=seed, console=console).score)
+        for tasks in ("room-train", "room-hard"):
+            best = (np.stack(counts) @ np.linalg.inv(units).T @ parse_tasks(tasks).T).max(axis=0).mean()
+            random = table[(table.set == tasks) & (table.policy == "random")]["mean"].mean()
+            rows.append((tasks, seed, name, best, random))
+    return pd.DataFrame(rows, columns=["tasks", "seed", "phi", "best policy of M", "random policy"])
+
+
 def quality(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
-    """R² of each reward in new episodes: of an agent that was trained on φ, of the last scout, and of random walks."""
-    phi, rows = usfa.load_features(chosen.out / _PHI[chosen.rounds - 1]), []
-    agents = {"random walks": None, "scout": _SCOUT[chosen.rounds - 2]}
-    agents["trained agent"] = f"learned-{chosen.frames}-{chosen.seeds[0]}"
+    """R² of each reward in new episodes: of random walks, of the last scout and, if there is one, of an agent on φ."""
+    phi = _last_phi(chosen)
+    rows: list[tuple[object, ...]] = []
+    agents = {"random walks": None, "scout": _last_scout(chosen)}
+    if (chosen.out / (learned := f"learned-{chosen.frames}-{chosen.seeds[0]}")).exists():
+        agents["trained agent"] = learned
     for episodes, run in agents.items():
         act: Behaviour = RandomActions(np.random.default_rng([1000, 3]), WALK, 0.75)
         if run is not None:
             act = AgentActions([usfa.load(chosen.out / run)], act, 1000, share=1.0)
-        data = _room_data(phi, phi.report.rewards, act, 100_000, 1000).thinned()
-        found = r_squared(data, predict(phi.model, data) @ phi.tasks.T)
-        counts = (data.rewards != 0).sum(axis=0).tolist()
-        rows += [(episodes, *row) for row in zip(phi.report.rewards, found, counts, strict=True)]
-    rows += [("held-out fifth", *row, np.nan) for row in zip(phi.report.rewards, phi.report.r2, strict=True)]
-    return pd.DataFrame(rows, columns=["episodes", "reward", "r2", "collected"])
+        data = _room_data(phi, phi.report.rewards, act, chosen.new_steps, 1000).thinned()
+        rows += _explained(episodes, data, predict(phi.model, data) @ phi.tasks.T)
+    rows += [("held-out fifth", *row) for row in zip(phi.report.rewards, phi.report.r2, strict=True)]
+    return pd.DataFrame(rows, columns=["episodes", "reward", "r2", "objects", "several at once"])
+
+
+def _explained(episodes: str, data: Transitions, predicted: Array) -> Iterator[tuple[object, ...]]:
+    """R² and number of objects of each reward, and the share of the rewarded error where several were collected."""
+    error = (data.rewards - predicted) ** 2
+    several = error[data.rewards.sum(axis=1) > 1].sum(axis=0) / error[data.rewards.any(axis=1)].sum(axis=0)
+    found = r_squared(data, predicted)
+    return zip(itertools.repeat(episodes), data.names, found, data.rewards.sum(axis=0), several, strict=False)
+
+
+def networks(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
+    """R² of each reward on held-out episodes of scouts, after 1,500 updates on the data of the last round."""
+    phi = _last_phi(chosen)
+    path = chosen.out / f"phi-{len(chosen.steps)}" / "data.npz"
+    data = read_transitions(path, phi.model.spec.observation, phi.model.spec.actions, "room", phi.history)
+    train, held = data.split()
+    scouted = np.diff(np.ceil(np.arange(33) * chosen.scout_share)).astype(np.bool_)  # of 32 environments, in step
+    held = held.rows(scouted[held.episode % 32]).thinned()
+    rows = []
+    for hidden in ((256,), (512, 256)):
+        model = replace(FIT, hidden=hidden, steps=1500).fit(train, len(data.names), 0, NoProgress())
+        rows.append((str(hidden), *r_squared(held, predict(model, held))))
+    return pd.DataFrame(rows, columns=["hidden", *data.names])
 
 
 def _room_data(phi: usfa.LearnedPhi, texts: Sequence[str], act: Behaviour, steps: int, seed: int) -> Transitions:
@@ -257,7 +331,7 @@ def view(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
     """
     rows = []
     learned = f"learned-{chosen.frames}-{chosen.seeds[0]}"
-    for episodes, run in {"random walks": None, "scout": _SCOUT[chosen.rounds - 2], "trained agent": learned}.items():
+    for episodes, run in {"random walks": None, "scout": _last_scout(chosen), "trained agent": learned}.items():
         act: Behaviour = RandomActions(np.random.default_rng(0), WALK, 0.75)
         if run is not None:
             act = AgentActions([usfa.load(chosen.out / run)], act, 0, share=1.0)
@@ -298,7 +372,7 @@ def _seen_before(act: Behaviour, steps: int) -> tuple[Array, NDArray[np.int64]]:
 
 def infer_room(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
     """Zero-shot score on hard tasks with w inferred from the rewards of random walks, relative to the true w."""
-    phi = usfa.load_features(chosen.out / _PHI[chosen.rounds - 1])
+    phi = _last_phi(chosen)
     agent = usfa.load(chosen.out / f"learned-{chosen.frames}-{chosen.seeds[0]}")
     w = parse_tasks("room-hard")
     rewards = [f"task:{format_task(task)}" for task in w]
@@ -331,7 +405,15 @@ def _cached(path: Path, make: Callable[[], pd.DataFrame]) -> pd.DataFrame:
     return pd.read_csv(path)
 
 
-ROOM = {"room": room, "quality": quality, "view": view, "infer-room": infer_room}
+ROOM = {
+    "room": room,
+    "phi": phi,
+    "networks": networks,
+    "single": single,
+    "quality": quality,
+    "view": view,
+    "infer-room": infer_room,
+}
 
 
 def main() -> None:
@@ -341,14 +423,22 @@ def main() -> None:
     room_settings = parser.add_argument_group("room")
     room_settings.add_argument("--frames", type=int, default=500_000, help="of training")
     room_settings.add_argument("--history", type=int, default=4, help="H, observations that φ depends on")
-    room_settings.add_argument("--rounds", type=int, choices=(2, 3, 4), default=3, help="of learning φ")
-    room_settings.add_argument("--first-steps", type=int, default=300_000, help="random steps for the first φ")
-    room_settings.add_argument("--first-updates", type=int, default=4_000, help="of the network of the first φ")
-    room_settings.add_argument("--scout-frames", type=int, default=500_000, help="of training on the first φ")
-    room_settings.add_argument("--steps", type=int, default=600_000, help="for φ, 3/4 by the scout, 1/4 random")
-    room_settings.add_argument("--updates", type=int, default=12_000, help="of the network of φ")
+    room_settings.add_argument(
+        "--steps", type=int, nargs="+", default=[200_000, 400_000, 600_000], help="of the data of φ, in each round"
+    )
+    room_settings.add_argument(
+        "--updates", type=int, nargs="+", default=[3_000, 4_000, 10_000], help="of the network of φ, in each round"
+    )
+    room_settings.add_argument(
+        "--scout-frames", type=int, nargs="+", default=[500_000, 500_000], help="of training on φ, between rounds"
+    )
+    room_settings.add_argument("--scout-share", type=float, default=0.75, help="of the data, after the first round")
+    room_settings.add_argument("--new-steps", type=int, default=30_000, help="of each kind of new episodes")
     parser.add_argument("--out", type=Path, default=Path("runs/learned-phi"))
     chosen = parser.parse_args()
+    rounds = len(chosen.steps)
+    if (len(chosen.updates), len(chosen.scout_frames)) != (rounds, rounds - 1):
+        parser.error(f"--steps has {rounds} rounds; expected as many --updates, and one less of --scout-frames.")
     console, seeds = Console(stderr=True), tuple(chosen.seeds)
     for what in chosen.what:
         if what in ROOM:

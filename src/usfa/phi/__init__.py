@@ -1,6 +1,7 @@
 """φ that is learned: from the rewards of several tasks, or without any reward."""
 
-from usfa.phi.data import Behaviour, RandomActions, Transitions, collect, concatenated, read_transitions
+from usfa.phi.collecting import Behaviour, RandomActions, collect
+from usfa.phi.data import Transitions, concatenated
 from usfa.phi.learned import PHI_FILES, LearnedPhi, PhiReport, check_features, learn_phi, load_phi, predict
 from usfa.phi.learners import (
     LeastSquares,
@@ -12,6 +13,7 @@ from usfa.phi.learners import (
     default_learner,
 )
 from usfa.phi.model import PHI_MODELS, LinearPhi, NetworkPhi, PhiModel, PhiSpec, RewardsPhi
+from usfa.phi.reading import read_transitions
 from usfa.phi.stream import TaskEstimate, TaskStream
 from usfa.phi.unsupervised import Contrastive, Laplacian, RandomFeatures
 

@@ -39,7 +39,7 @@ _FORMATS = (1, 2)  # that are read; 1 has no history
 CONFIG, WEIGHTS = "phi.json", "phi.safetensors"
 PHI_FILES = (CONFIG, WEIGHTS)
 """Names of the files of a learned φ."""
-_ROWS = 4096  # transitions per pass
+_ROWS = 512  # transitions per pass; with more, allocating the activations takes longer
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ import numpy as np
 from usfa.environments import ObservationSpec, action_count, check_history, reward_texts, rewarded, source
 from usfa.errors import InputError
 from usfa.functional import LARGE_SHARE, InferredTask, infer_task
-from usfa.phi.data import Behaviour, RandomActions, Transitions, collect, concatenated
+from usfa.phi.collecting import Behaviour, RandomActions, collect
+from usfa.phi.data import Transitions, concatenated
 from usfa.phi.learned import LearnedPhi, learn_phi, predict
 from usfa.phi.learners import PhiLearner, default_learner
 from usfa.phi.model import PhiSpec

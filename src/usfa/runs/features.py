@@ -63,7 +63,7 @@ from usfa.phi import (
     predict,
     read_transitions,
 )
-from usfa.phi.data import LARGEST, bytes_of
+from usfa.phi.stores import LARGEST, bytes_of
 from usfa.progress import AUTO, Display, ProgressBar, progress_bar, shown_on
 from usfa.records import settle
 from usfa.registry import Registry, text_of

@@ -1,0 +1,203 @@
+"""Read transitions from npz archives with the names of D4RL, without pickles.
+
+They hold observations [N, ...], actions [N], next_observations [N, ...], rewards [N] or [N, K], and episodes [N] or
+terminals and timeouts [N]; reward_names and weights are optional. φ of a history needs all transitions of an episode in
+order.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usfa.environments import ObservationSpec, check_history
+from usfa.errors import InputError
+from usfa.files import read_bytes
+from usfa.phi.data import Transitions
+from usfa.phi.frames import Frames
+
+__all__ = ["read_transitions"]
+
+
+def read_transitions(
+    path: Path, spec: ObservationSpec, actions: int, environment: str, history: int = 1
+) -> Transitions:
+    """Read an npz file; raise InputError if it is anything else, or data of another environment.
+
+    Args:
+        path: the file.
+        spec: encoding of the observations of the environment.
+        actions: their number in the environment.
+        environment: its name in errors.
+        history: H, the number of observations before each next one; they are taken from the rows of an episode, unless
+            the file was saved with them.
+    """
+    found = _read(path, spec, actions, environment)
+    if found.history == history:
+        return found
+    if found.history != 1:
+        raise InputError(f"The transitions of {path} have a history of {found.history}; expected history {history}.")
+    return _with_history(found, history, path)
+
+
+def _read(path: Path, spec: ObservationSpec, actions: int, environment: str) -> Transitions:
+    arrays = _read_arrays(path)
+    frames = arrays.pop("frames", None)
+    for name in ("observations", "actions", "next_observations", "rewards"):
+        if name not in arrays:
+            raise InputError(f"File {path} has no array {name!r}; expected the names of D4RL, see the docs.")
+    history, action = _whole(path, arrays, "history", 1), arrays["actions"]
+    check_history(history)
+    each = (history,) if history > 1 else ()
+    if not action.ndim or action.shape[1:] != each or action.dtype.kind not in "iu" or not action.size:
+        expected = f"[N, {history}]" if each else "[N]"
+        raise InputError(f"The actions of {path} are {action.dtype} {action.shape}; expected whole numbers {expected}.")
+    last = action[:, -1] if each else action  # those before an episode are -1
+    if last.min() < 0 or action.min() < -1 or action.max() >= actions:
+        raise InputError(
+            f"The actions of {path} are {action.min()} to {action.max()}; the environment {environment!r} has 0 to "
+            f"{actions - 1}: the data is of another one."
+        )
+    encoded = bool(_whole(path, arrays, "encoded", 0))
+    before, after = (
+        _observations(path, arrays[name], spec, len(action), environment, seen if encoded else None)
+        if frames is None
+        else _placed(path, frames, arrays[name], spec, (len(action), seen), environment)
+        for name, seen in (("observations", history), ("next_observations", 1))
+    )
+    rewards = _matrix(path, "rewards", arrays["rewards"], len(action), fewest=0 if encoded else 1)
+    names = tuple(str(name) for name in arrays.get("reward_names", [f"r{k + 1}" for k in range(rewards.shape[1])]))
+    if len(names) != rewards.shape[1]:
+        raise InputError(f"File {path} has {len(names)} reward_names and {rewards.shape[1]} rewards; expected as many.")
+    weight = arrays.get("weights", np.ones(len(action)))
+    numbers = weight.shape == (len(action),) and weight.dtype.kind in "fiu"
+    if not numbers or not (np.isfinite(weight).all() and (weight > 0).all()):
+        raise InputError(f"The weights of {path} are not {len(action)} positive numbers.")
+    seen = arrays.get("seen", np.ones(rewards.shape, np.bool_))
+    if seen.shape != rewards.shape or seen.dtype.kind != "b":
+        raise InputError(f"The array 'seen' of {path} is {seen.dtype} {seen.shape}; expected bool {rewards.shape}.")
+    return Transitions(
+        before,
+        action.astype(np.int64),
+        after,
+        rewards,
+        _episodes(path, arrays, len(action)),
+        weight.astype(np.float32),
+        seen.astype(np.bool_),
+        names,
+        spec,
+        actions,
+        history,
+    )
+
+
+def _with_history(data: Transitions, history: int, path: Path) -> Transitions:
+    """The same transitions, each with the rows before it; InputError if rows of an episode are missing."""
+    order = np.argsort(data.episode, kind="stable")
+    data = data.rows(order)
+    first = np.concatenate([[True], data.episode[1:] != data.episode[:-1]])
+    later = np.flatnonzero(~first)
+    before, after = np.asarray(data.observation), np.asarray(data.next_observation)
+    gaps = later[[not np.array_equal(before[row], after[row - 1]) for row in later]]
+    if len(gaps):
+        raise InputError(
+            f"The rows of episode {data.episode[gaps[0]]} of {path} do not follow one another: an observation is not "
+            f"the next one of the row before; expected all transitions in order, or history 1."
+        )
+    begin = np.maximum.accumulate(np.where(first, np.arange(len(data)), 0))  # row that the episode begins with
+    rows = np.arange(len(data))[:, None] - np.arange(history - 1, -1, -1)  # [N, H]
+    places = np.maximum(rows, begin[:, None])
+    action = np.where(rows >= begin[:, None], data.action[places], -1)
+    return replace(data, observation=Frames(before, places), action=action, history=history)
+
+
+def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    content = read_bytes(path)
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (
+        *(ValueError, OSError, EOFError, KeyError, AttributeError, TypeError, NotImplementedError, MemoryError),
+        *(zipfile.BadZipFile, zlib.error),
+    ) as error:
+        raise InputError(f"File {path} is not an npz archive of arrays: {error}.") from error
+
+
+def _observations(
+    path: Path, values: NDArray[Any], spec: ObservationSpec, count: int, environment: str, encoded: int | None
+) -> NDArray[Any]:
+    """Observations [N, ...]; `encoded` is the number of observations in each row if they were saved by us."""
+    if encoded is not None:
+        expected = (count, *spec.shape[:-1], encoded * spec.shape[-1])
+        if values.shape != expected or values.dtype != spec.dtype:
+            raise _of_another(path, values, expected, environment)
+        return values
+    try:
+        found = spec.encode(values)
+    except InputError as error:
+        raise InputError(f"The observations of {path} are not those of {environment!r}: {error}") from error
+    if found.shape != (count, *spec.shape):
+        raise _of_another(path, values, (count, *spec.shape), environment)
+    return found
+
+
+def _placed(
+    path: Path,
+    frames: NDArray[Any],
+    places: NDArray[Any],
+    spec: ObservationSpec,
+    expected: tuple[int, int],
+    environment: str,
+) -> Frames:
+    """Observations that were saved once each, with their places."""
+    if not frames.ndim or frames.shape[1:] != spec.shape or frames.dtype != spec.dtype:
+        raise _of_another(path, frames, (*frames.shape[:1], *spec.shape), environment)
+    if places.shape != expected or places.dtype.kind not in "iu" or places.min() < 0 or places.max() >= len(frames):
+        raise InputError(
+            f"The places of observations in {path} are {places.dtype} {places.shape}; expected whole numbers "
+            f"{expected} from 0 to {len(frames) - 1}."
+        )
+    return Frames(frames, places.astype(np.int64))
+
+
+def _of_another(path: Path, values: NDArray[Any], expected: tuple[int, ...], environment: str) -> InputError:
+    return InputError(
+        f"The observations of {path} have shape {values.shape}; the environment {environment!r} has {expected}: the "
+        "data is of another one."
+    )
+
+
+def _whole(path: Path, arrays: dict[str, NDArray[Any]], name: str, default: int) -> int:
+    """A whole number among the arrays."""
+    value = arrays.get(name, np.array(default))
+    if value.size != 1 or value.dtype.kind not in "iub":
+        raise InputError(f"The array {name!r} of {path} is {value.dtype} {value.shape}; expected one whole number.")
+    return int(value.item())
+
+
+def _matrix(path: Path, name: str, values: NDArray[Any], count: int, fewest: int = 1) -> NDArray[np.float32]:
+    """Rewards [N, K]; [N] is one reward. Data for learners without rewards has none."""
+    matrix = values[:, None] if values.ndim == 1 else values
+    if matrix.ndim != 2 or len(matrix) != count or matrix.shape[1] < fewest or matrix.dtype.kind not in "fiub":
+        raise InputError(f"The {name} of {path} have shape {values.shape}; expected ({count},) or ({count}, K).")
+    return matrix.astype(np.float32)
+
+
+def _episodes(path: Path, arrays: dict[str, NDArray[Any]], count: int) -> NDArray[np.int64]:
+    if "episodes" in arrays:
+        episodes = arrays["episodes"]
+        if episodes.shape != (count,) or episodes.dtype.kind not in "iu":
+            raise InputError(f"The episodes of {path} have shape {episodes.shape}; expected {count} whole numbers.")
+        return episodes.astype(np.int64)
+    ends = [arrays[name].astype(np.bool_) for name in ("terminals", "timeouts") if name in arrays]
+    if not ends or any(end.shape != (count,) for end in ends):
+        raise InputError(f"File {path} has neither episodes nor terminals and timeouts; expected [{count}] of them.")
+    ended = np.logical_or.reduce(ends)
+    return np.concatenate([[0], np.cumsum(ended[:-1])]).astype(np.int64)
