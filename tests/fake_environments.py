@@ -61,6 +61,11 @@ class Walk(gym.Env):
         return self.position, phi, self.position == 4, self.clock == 7, {}
 
 
+class FailingClose(Walk):
+    def close(self):
+        raise RuntimeError("display lost")
+
+
 class WalkInParts(Walk):
     """The same walk, seen as a place and a share of time."""
 
