@@ -150,7 +150,8 @@ def _train(
         if training.reason is None:
             _finish(training, agent, console, name, cluster, scores)
         elif console is not None:
-            console.print(f"Stopped after {learner.updates} updates: {training.reason}.", highlight=False)
+            told = f"Stopped after {learner.updates} updates: {training.reason}."
+            console.print(told, highlight=False, markup=False, soft_wrap=True)
     finally:
         for callback in callbacks:
             callback.on_end(training)
