@@ -61,11 +61,6 @@ class Walk(gym.Env):
         return self.position, phi, self.position == 4, self.clock == 7, {}
 
 
-class FailingClose(Walk):
-    def close(self):
-        raise RuntimeError("display lost")
-
-
 class WalkInParts(Walk):
     """The same walk, seen as a place and a share of time."""
 
@@ -110,6 +105,11 @@ class SavableWalk(Walk):
     def set_state(self, state):
         self.position, self.clock = state["position"], state["clock"]
         self.np_random.bit_generator.state = state["rng"]
+
+
+class FailingClose(Walk):
+    def close(self):
+        raise RuntimeError("display lost")
 
 
 class Scalar(gym.Env):
