@@ -62,6 +62,7 @@ def test_tasks_stay_texts(tmp_path):
         (b"agent,candidates,seed,rule\nusfa,task,1,gpi\n", r"has the columns .*'seed', 'rule'\]; expected "),
         (b"agent\nusfa\n", r"has the columns \['agent'\]; expected \['agent', 'candidates', "),
         (b"\xff\xfe\x00", r"is not a table of scores: "),
+        (",".join(SCORE_COLUMNS).encode() + b"\na,\0,b,c,d,0,0,0,0,e,f,1,1\n", r"^.*scores: .*it has a zero byte\.$"),
         (b"agent,rule\na,b,c,d\na,b,c,d,e\n", r"^.* is not a table of scores: ParserError: .* saw 5\.$"),
     ],
 )

@@ -88,7 +88,10 @@ def read_scores(path: Path) -> pd.DataFrame:
     if path.exists() and not path.is_file():  # a pipe would block
         raise InputError(f"{path} is not a regular file; expected a table of scores.")
     try:
-        scores = pd.read_csv(path, dtype=texts, converters=numbers, keep_default_na=False)
+        content = path.read_bytes()
+        if b"\0" in content:  # in pandas, a text of one zero byte does not equal itself
+            raise ValueError("it has a zero byte")
+        scores = pd.read_csv(io.BytesIO(content), dtype=texts, converters=numbers, keep_default_na=False)
     except (OSError, ValueError) as error:
         raise InputError(f"File {path} is not a table of scores: {told(error)}.") from error
     if list(scores.columns) == [name for name in SCORE_COLUMNS if name != "rule"]:  # of a version without other rules
