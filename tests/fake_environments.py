@@ -107,6 +107,11 @@ class SavableWalk(Walk):
         self.np_random.bit_generator.state = state["rng"]
 
 
+class FailingClose(Walk):
+    def close(self):
+        raise RuntimeError("display lost")
+
+
 class Scalar(gym.Env):
     """Steps right (1) and left (0), ends 3 places away; pays one number, and has φ = (right, left) in its info."""
 

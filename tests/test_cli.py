@@ -1,4 +1,5 @@
 import errno
+import io
 import json
 import math
 import os
@@ -800,6 +801,16 @@ def test_absurd_random_seeds_are_one_sentence(desk, capsys, rng):
 def test_paths_with_brackets_are_shown_as_they_are(desk, capsys):
     assert main(["train", "trip-usfa", *SMALL, "--out", "a[/]b[bold]"]) == 0
     assert "evaluate a[/]b[bold] --task" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("encoding", "phi"), [("latin-1", r"\u03c6"), ("utf-8", "φ")])
+def test_output_is_escaped_where_the_terminal_cannot_show_it(desk, monkeypatch, encoding, phi):
+    terminal = io.TextIOWrapper(io.BytesIO(), encoding)
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setattr("usfa.cli.list_.run", lambda _: print("φ of \udcff"))  # a file name that is not UTF-8
+    assert main(["list"]) == 0
+    terminal.flush()
+    assert terminal.buffer.getvalue().decode(encoding) == rf"{phi} of \udcff" + "\n"
 
 
 @pytest.mark.parametrize(

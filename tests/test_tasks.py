@@ -114,7 +114,9 @@ def test_format_reads_back_exactly_when_the_length_is_not_known(w):
     assert parse_task(format_task(w)).tolist() == w
 
 
-@pytest.mark.parametrize(("w", "text"), [([1, -1, 0, 0], "1-100"), ([0.9, 0.1], "0.9,0.1"), ([9, 10], "9,10")])
+@pytest.mark.parametrize(
+    ("w", "text"), [([1, -1, 0, 0], "1-100"), ([0.9, 0.1], "0.9,0.1"), ([9, 10], "9,10"), ([1e39, 0], "1e+39,0")]
+)
 def test_format_is_short(w, text):
     assert format_task(w) == text
 

@@ -62,10 +62,17 @@ def told(error: BaseException) -> str:
     """Describe an exception of user code in one line, with its file and line if it is in a file of the user."""
     if isinstance(error, InputError):
         return str(error).removesuffix(".")
-    message = " ".join(str(error).split()).removesuffix(".")
+    message = _message(error)
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames and _is_users(frames[-1]) else ""
     return f"{type(error).__name__}{': ' if message else ''}{message}{place}"
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return " ".join(str(error).split()).removesuffix(".")
+    except Exception:  # the class may be the user's, and its __str__ may fail too
+        return ""
 
 
 def _is_users(frame: traceback.FrameSummary) -> bool:

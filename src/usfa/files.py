@@ -58,6 +58,14 @@ def write_atomically(path: Path, content: bytes | memoryview) -> None:
     """Write to a temporary file, fsync and rename, so that a reader sees either the old file or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     require_space(path.parent, len(content))
+    try:
+        _write_and_rename(path, content)
+    except OSError as error:
+        error.filename = str(path)  # rather than the name of the temporary file, or none
+        raise
+
+
+def _write_and_rename(path: Path, content: bytes | memoryview) -> None:
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:

@@ -24,7 +24,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -46,6 +46,7 @@ __all__ = [
     "resolve",
     "search_working_directory",
     "text_of",
+    "without_working_directory",
 ]
 
 Part = TypeVar("Part")
@@ -231,6 +232,7 @@ def import_modules(texts: Iterable[object]) -> None:
             import_module(parts["module"], repr(text))
 
 
+_SAFE_PATH = "PYTHONSAFEPATH"
 _searched: list[str] = []  # the directory for modules that the user names, besides Python's path
 
 
@@ -238,6 +240,22 @@ def search_working_directory() -> None:
     """Let modules that the user names be in the working directory, without adding it to Python's path yet."""
     with suppress(FileNotFoundError):  # it was deleted
         _searched[:] = [os.getcwd()]
+
+
+@contextmanager
+def without_working_directory() -> Iterator[None]:
+    """Start Python processes without the working directory on their path, where `multiprocessing` would put it.
+
+    A process that multiprocessing starts gets the path of this one, but imports its first modules before that.
+    """
+    before = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[_SAFE_PATH]
+        if before is not None:
+            os.environ[_SAFE_PATH] = before
 
 
 def _add_directory_of(module: str) -> None:

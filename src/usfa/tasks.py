@@ -34,6 +34,7 @@ TASKS_OF_M = ("resampled", "fixed")
 """Values of `LearnerConfig.tasks` that assign tasks of M: a new one for each trajectory, or a fixed one."""
 
 _SHORTHAND = re.compile(r"(?:-?\d)+")
+_EXACT = 2**53  # above, whole numbers have digits that a float does not hold, and 1e39 would become 40 of them
 
 
 # --- parsing and formatting ---
@@ -73,7 +74,7 @@ def _parse_text(text: str, features: int | None) -> Array:
     try:
         return np.array([float(entry) for entry in stripped.split(",")])
     except ValueError:
-        raise InputError(f"Task {text!r} is not a vector; expected numbers as in '1,-1,0,0' or '1-100'.") from None
+        raise InputError(f"Task {shown(text)} is not a vector; expected numbers as in '1,-1,0,0' or '1-100'.") from None
 
 
 def shown(task: object) -> str:
@@ -116,7 +117,7 @@ def format_task(w: ArrayLike) -> str:
         return "".join(str(int(digit)) for digit in digits)
     if len(entries) == 1 and abs(entries[0]) > 9:
         return repr(float(entries[0]))  # "10" would be parsed as the shorthand for [1, 0]
-    return ",".join(str(int(x)) if x == int(x) else repr(float(x)) for x in entries)
+    return ",".join(str(int(x)) if x == int(x) and abs(x) < _EXACT else repr(float(x)) for x in entries)
 
 
 def describe_task(w: ArrayLike, names: Sequence[str]) -> str:

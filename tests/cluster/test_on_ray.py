@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import usfa
 from counted_trip import steps_counted
 from small_room import LEARNER, NETWORK, ROOM, SPEC, collected
 from usfa.agents import AGENTS
@@ -44,10 +45,18 @@ def tally(tmp_path_factory):
         yield directory
 
 
+@pytest.fixture(scope="module")
+def download(tmp_path_factory):
+    """The working directory when Ray starts."""
+    return tmp_path_factory.mktemp("download")
+
+
 @pytest.fixture(scope="module", autouse=True)
-def cluster(tally):
-    with connected(LOCAL):
-        yield
+def cluster(tally, download):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(download)
+        with connected(LOCAL):
+            yield
 
 
 def gaps(run):
@@ -103,6 +112,14 @@ def test_a_local_cluster_listens_on_this_machine_only():
     found = list(listening())
     assert len(found) >= 3  # head, node, workers
     assert set(found) <= {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
+
+
+def test_actors_do_not_import_from_the_working_directory(download):
+    import ray  # late, because Ray reads its settings on import
+
+    path = ray.get(ray.remote(num_cpus=0.5)(lambda: sys.path).remote())
+    assert str(Path(usfa.__file__).parents[1]) in path
+    assert not {"", str(download)} & set(path)
 
 
 # --- learning ---

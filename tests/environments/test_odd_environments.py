@@ -4,7 +4,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from fake_environments import Walk
+from fake_environments import FailingClose, Walk
 from usfa.environments import check_environment, source
 from usfa.errors import InputError
 
@@ -54,11 +54,6 @@ class Paying(Walk):
     def step(self, action):
         observation, _, *rest = super().step(action)
         return observation, self.phi, *rest
-
-
-class FailingClose(Walk):
-    def close(self):
-        raise RuntimeError("display lost")
 
 
 class NumpyState(Walk):
@@ -111,6 +106,21 @@ def test_a_close_that_fails_is_told_and_ends_nothing():
     assert "display lost" in findings(FailingClose)["close"].sentence
     with pytest.warns(UserWarning, match=r"^The close of the environment FailingClose failed: .*display lost"):
         batch_of(FailingClose).close()
+
+
+@pytest.mark.parametrize("method", ["reset", "step"])
+def test_an_exception_without_a_text_is_named(method):
+    class Nameless(Exception):
+        def __str__(self):
+            raise RuntimeError("no text")
+
+    def fail(*_, **__):
+        raise Nameless
+
+    failing = type("Failing", (Walk,), {method: fail})
+    assert "failed with Nameless (test_odd_environments.py, line" in findings(failing)[method].sentence
+    with pytest.raises(InputError, match=rf"^The {method} of the environment Failing failed: Nameless \("):
+        batch_of(failing).step(np.zeros(1, np.int64))
 
 
 def test_states_that_json_cannot_hold():

@@ -62,6 +62,7 @@ def test_tasks_stay_texts(tmp_path):
         (b"agent,candidates,seed,rule\nusfa,task,1,gpi\n", r"has the columns .*'seed', 'rule'\]; expected "),
         (b"agent\nusfa\n", r"has the columns \['agent'\]; expected \['agent', 'candidates', "),
         (b"\xff\xfe\x00", r"is not a table of scores: "),
+        (",".join(SCORE_COLUMNS).encode() + b"\na,\0,b,c,d,0,0,0,0,e,f,1,1\n", r"^.*scores: .*it has a zero byte\.$"),
         (b"agent,rule\na,b,c,d\na,b,c,d,e\n", r"^.* is not a table of scores: ParserError: .* saw 5\.$"),
     ],
 )
@@ -82,3 +83,19 @@ def test_numbers_that_are_none(tmp_path):
     (tmp_path / "scores.csv").write_text(text)
     with pytest.raises(InputError, match=r"is not a table of scores: "):
         read_scores(tmp_path / "scores.csv")
+
+
+@pytest.mark.parametrize("column", ["seed", "snapshot", "episodes", "frames"])
+@pytest.mark.parametrize("value", ["x", "", "nan", "inf", "1e400", "9" * 400, "0.5", "-1"])
+def test_counts_that_are_no_whole_numbers(tmp_path, column, value):
+    rows = table()[1].astype({column: object})
+    rows.loc[2, column] = value
+    write_table(tmp_path / "scores.csv", rows)
+    with pytest.raises(InputError, match=r"scores\.csv is not a table of scores: "):
+        read_scores(tmp_path / "scores.csv")
+
+
+def test_names_that_pandas_takes_for_missing(tmp_path):
+    write_table(tmp_path / "scores.csv", table()[1].assign(agent="NA", task_set="null"))
+    read = read_scores(tmp_path / "scores.csv")
+    assert (set(read.agent), set(read.task_set)) == ({"NA"}, {"null"})

@@ -56,7 +56,17 @@ def files(path):
     return {file: file.stat().st_mtime_ns for file in path.rglob("*") if file.is_file()}
 
 
-def test_everything_is_trained_once_and_reported(tiny, monkeypatch, tmp_path):
+@pytest.fixture
+def download(tmp_path, monkeypatch):
+    """A working directory with a file that every new Python process would import."""
+    path = tmp_path / "download"
+    path.mkdir()
+    (path / "multiprocessing.py").write_text("open('ran', 'w').close()")
+    monkeypatch.chdir(path)
+    return path
+
+
+def test_everything_is_trained_once_and_reported(tiny, monkeypatch, tmp_path, download):
     monkeypatch.setattr("usfa.paper.experiment.save_all", partial(save_all, formats=("png",)))
     run = reproduce_room(EXPERIMENT, tmp_path / "room")
     scores = read_scores(run.path / "scores.csv")
@@ -82,6 +92,7 @@ def test_everything_is_trained_once_and_reported(tiny, monkeypatch, tmp_path):
     for trained_run in (run.path / "runs").iterdir():
         assert {x.dtype for x in read_agent(trained_run / "agent")[1].values()} == {torch.float16}
     published_is_reported_without_training(published, report)
+    assert not (download / "ran").exists()
 
 
 def published_is_reported_without_training(path, report):

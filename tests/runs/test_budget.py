@@ -251,6 +251,19 @@ def test_a_preset_ends_after_its_minutes(tmp_path, monkeypatch, capsys):
     assert config["learner"]["time_limit"] == pytest.approx(0.6)
 
 
+def test_an_environment_whose_close_fails_can_be_used(tmp_path, monkeypatch):
+    monkeypatch.setattr(settings, "RANDOM_STEPS", 50)
+    monkeypatch.chdir(tmp_path)
+    words = ["fake_environments:FailingClose", "--frames", "100", "--seeds", "0", "--evaluation.snapshots", "1"]
+    for command in (
+        ["train", *words, "--out", "run"],
+        ["front", "run", "--trust", "--preferences", "simplex:2", "--episodes", "1"],
+        ["diagnose", "run", "--trust", "--task", "1,0", "--episodes", "1"],
+    ):
+        with pytest.warns(UserWarning, match=r"^The close of the environment FailingClose failed: .*display lost"):
+            assert main(command) == 0
+
+
 def test_environments_that_stand_still_cost_no_steps_of_the_real_one(usual):
     taken = []
 

@@ -1,10 +1,12 @@
 """Callbacks: what they see of a training, how they stop it, and what loggers write."""
 
+import io
 import sys
 import types
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import usfa
@@ -24,7 +26,7 @@ class Recorder(usfa.Callback):
         if training.metrics is not None:
             self.lines.append(training.metrics)
         if training.learner.rounds == self.stop_after:
-            training.stop("enough")
+            training.stop("enough [/]")
 
     def on_snapshot(self, training):
         assert training.run._snapshot(training.milestone).exists()
@@ -48,9 +50,11 @@ def test_callbacks_see_every_round_snapshot_and_the_end(tmp_path, tiny_config, t
 
 def test_a_callback_that_stops_a_run_leaves_a_directory_to_resume(tmp_path, tiny_config, tiny_run):
     seen = Recorder(stop_after=7)
-    run = train(tiny_config, tmp_path / "run", callbacks=[seen])
+    console = Console(file=io.StringIO())
+    run = train(tiny_config, tmp_path / "run", console=console, callbacks=[seen])
+    assert console.file.getvalue().endswith("Stopped after 7 updates: enough [/].\n")
     assert seen.rounds == list(range(1, 8))
-    assert seen.ends == [("enough", None)]
+    assert seen.ends == [("enough [/]", None)]
     assert not run.scores.exists()
     again = Recorder()
     train(tiny_config, tmp_path / "run", "resume", callbacks=[again])

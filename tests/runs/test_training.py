@@ -631,6 +631,20 @@ def test_the_agent_is_saved_before_anything_is_measured(tmp_path, monkeypatch, t
     assert weights == (tiny_run.agent / "weights.safetensors").read_bytes()
 
 
+@pytest.mark.parametrize("lost", ["agent", "scores.csv"])
+def test_a_repair_that_fails_leaves_an_agent(copied_run, monkeypatch, tiny_config, tiny_run, lost):
+    def failing(*_):
+        raise PowerCut
+
+    path = copied_run.path / lost
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    monkeypatch.setattr("usfa.runs.training.measure_accuracy", failing)
+    with pytest.warns(UserWarning, match=r" It is made again\.$"), pytest.raises(PowerCut):
+        train(tiny_config, copied_run.path, "resume")
+    weights = (copied_run.agent / "weights.safetensors").read_bytes()
+    assert weights == (tiny_run.agent / "weights.safetensors").read_bytes()
+
+
 @pytest.mark.parametrize("name", ["agent/weights.safetensors", "agent/config.json", "scores.csv"])
 @pytest.mark.parametrize("damage", ["missing", "torn"])
 def test_resume_repairs_the_results_of_a_finished_run(copied_run, monkeypatch, tiny_config, tiny_run, name, damage):

@@ -7,6 +7,7 @@ torch. Only the options of `train PRESET` and `reproduce WHAT` need it, because 
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 import warnings
@@ -59,6 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     warnings.formatwarning = lambda message, *_: f"usfa: {message}\n"  # without file and line
+    _escape_unprintable()
     try:
         search_working_directory()
         _let_threads_sleep()
@@ -84,6 +86,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         kept = "; continue an unfinished run with --resume" if resumable else ""
         print(f"\nusfa: interrupted{kept}.", file=sys.stderr)
         return 130
+
+
+def _escape_unprintable() -> None:
+    """Print characters that the terminal's encoding lacks, such as φ in Latin-1, as escapes instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _let_threads_sleep() -> None:

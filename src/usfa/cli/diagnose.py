@@ -75,10 +75,8 @@ def _diagnose(command: Diagnose) -> None:
 
 
 def _feature_names(agent: TrainedAgent, trust: bool) -> tuple[str, ...]:
-    env = environments_of(agent, trust).one()
-    names = feature_names(env)
-    env.close()
-    return names
+    with environments_of(agent, trust).opened() as env:
+        return feature_names(env)
 
 
 def _print(agent: TrainedAgent, found: Diagnosis, title: str, episodes: int) -> None:

@@ -95,10 +95,8 @@ def _known(command: Front, agent: TrainedAgent) -> NDArray[np.float64] | None:
 
 
 def _names(command: Front, agent: TrainedAgent) -> tuple[str, ...]:
-    env = environments_of(agent, command.trust).one()
-    names = feature_names(env)
-    env.close()
-    return names
+    with environments_of(agent, command.trust).opened() as env:
+        return feature_names(env)
 
 
 def _write(

@@ -6,6 +6,7 @@ import importlib
 import os
 import re
 import socket
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -95,6 +96,7 @@ def _start_local(ray: Any) -> None:
         log_to_driver=False,
         logging_level="error",
         object_store_memory=STORE_BYTES,
+        job_config=_job_config(ray),
         _node_ip_address=LOOPBACK,
     )
     address = ray.util.get_node_ip_address()
@@ -105,11 +107,29 @@ def _start_local(ray: Any) -> None:
         )
 
 
+def _job_config(ray: Any) -> Any:
+    """Give actors the directories of this process's path only.
+
+    Ray puts the working directory first on the path of actors. It may be a download, whose files must not be imported
+    before the user names a module in it (see :mod:`usfa.registry`).
+    """
+
+    class OurPath(ray.job_config.JobConfig):  # type: ignore[misc]
+        _py_driver_sys_path: list[str]  # the directories to add
+
+        def _serialize(self) -> Any:
+            ours = {os.path.abspath(folder) for folder in sys.path}
+            self._py_driver_sys_path = [folder for folder in self._py_driver_sys_path if folder in ours]
+            return super()._serialize()
+
+    return OurPath()
+
+
 def _join(ray: Any, address: str) -> None:
     if address != "auto":
         _check_answers(address)
     try:
-        ray.init(address=address, log_to_driver=False, logging_level="error")
+        ray.init(address=address, log_to_driver=False, logging_level="error", job_config=_job_config(ray))
     except ConnectionError as error:
         if address == "auto":
             raise InputError(f"--cluster is 'auto', but no Ray cluster runs here; expected {_EXPECTED}.") from error

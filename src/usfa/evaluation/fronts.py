@@ -163,10 +163,8 @@ def known_front(
 ) -> Array | None:
     """Known front [P, D] of an agent's environment, or None; arguments as in :func:`front_of`."""
     w, gamma = _preferences(agent, preferences), _checked_gamma(agent, gamma)
-    env = environments_of(agent, trust).one()
-    front = environment_front(env, gamma, w)
-    env.close()
-    return front
+    with environments_of(agent, trust).opened() as env:
+        return environment_front(env, gamma, w)
 
 
 def environment_front(env: Environment, gamma: float, w: Array) -> Array | None:

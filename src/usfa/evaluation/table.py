@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from usfa.decisions import PAPER_RULE
 from usfa.errors import InputError, told
 from usfa.files import write_atomically
-from usfa.tasks import format_task
+from usfa.tasks import format_task, shown
 
 __all__ = [
     "SCORE_COLUMNS",
@@ -83,10 +83,15 @@ def write_table(path: Path, table: pd.DataFrame) -> None:
 def read_scores(path: Path) -> pd.DataFrame:
     """Read a table of scores from :func:`write_table`."""
     texts = dict.fromkeys(("agent", "candidates", "rule", "training_set", "policies", "task_set", "task"), str)
+    counts = dict.fromkeys(("seed", "snapshot", "episodes", "frames"), _count)
+    numbers = {**counts, "score": _float, "optimal": _float}
     if path.exists() and not path.is_file():  # a pipe would block
         raise InputError(f"{path} is not a regular file; expected a table of scores.")
     try:
-        scores = pd.read_csv(path, dtype=texts, converters={"score": _float, "optimal": _float})
+        content = path.read_bytes()
+        if b"\0" in content:  # in pandas, a text of one zero byte does not equal itself
+            raise ValueError("it has a zero byte")
+        scores = pd.read_csv(io.BytesIO(content), dtype=texts, converters=numbers, keep_default_na=False)
     except (OSError, ValueError) as error:
         raise InputError(f"File {path} is not a table of scores: {told(error)}.") from error
     if list(scores.columns) == [name for name in SCORE_COLUMNS if name != "rule"]:  # of a version without other rules
@@ -99,3 +104,10 @@ def read_scores(path: Path) -> pd.DataFrame:
 def _float(text: str) -> float:
     """Parse a float exactly, in every version of pandas; an empty cell is NaN."""
     return float(text or "nan")
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if not 0 <= number < 2**63:
+        raise ValueError(f"a count is {shown(text)}; expected a whole number from 0")
+    return number

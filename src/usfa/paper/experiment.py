@@ -24,7 +24,7 @@ from usfa.evaluation import csv_bytes
 from usfa.figures import FORMATS, save_all
 from usfa.progress import interruptible, progress_bar
 from usfa.records import to_json
-from usfa.registry import import_modules
+from usfa.registry import import_modules, without_working_directory
 from usfa.runs.config import TrainConfig
 from usfa.runs.directory import RunDirectory
 from usfa.runs.training import train
@@ -126,7 +126,8 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         self._errors, errors = context.Pipe(duplex=False)
         self.process: BaseProcess = context.Process(target=_work, args=(job, errors, os.getpid()), name=str(job.path))
-        self.process.start()
+        with without_working_directory():
+            self.process.start()
         errors.close()
 
     def failure(self) -> str:

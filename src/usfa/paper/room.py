@@ -29,6 +29,7 @@ from usfa.paper.experiment import Job, RunsFailed, run_jobs, write_results
 from usfa.paper.room_report import room_report, settings_of, summary_of
 from usfa.progress import progress_bar
 from usfa.records import from_json
+from usfa.registry import without_working_directory
 from usfa.runs.config import TrainConfig
 from usfa.runs.directory import OnExisting, RunDirectory
 from usfa.runs.presets import ROOM_VARIANTS, agent_name, preset
@@ -232,6 +233,7 @@ def _score_in_parallel(
     done = len(agents) - len(missing)
     with (
         progress_bar(f"scoring {len(agents)} agents", len(agents), "agents", console) as bar,
+        without_working_directory(),
         ProcessPoolExecutor(at_once, multiprocessing.get_context("spawn")) as pool,
     ):
         bar.update(done)

@@ -8,6 +8,7 @@ from typing import Any
 
 from usfa.agents import TrainedAgent
 from usfa.environments import TabularEnv, check_trusted, feature_names, make
+from usfa.environments.batch import close_environment
 from usfa.errors import InputError, unknown_name
 from usfa.evaluation import exact_mdp
 from usfa.functional import TabularMDP
@@ -149,5 +150,5 @@ def _make_view(name: str, phi: str, arguments: Mapping[str, Any]) -> Environment
     inner, mdp = env.unwrapped, exact_mdp(env)
     if isinstance(inner, TabularEnv) and mdp is not None:
         return MdpView(inner if mdp is inner.mdp else _with_tables(inner, mdp, feature_names(env)))
-    env.close()
+    close_environment(env)
     return RenderedView(make(name, phi, **arguments, render_mode="rgb_array"))

@@ -129,9 +129,8 @@ def _values(
     if request.quantity == "distance":
         yield np.linalg.norm(w[:, None] - candidates.z, axis=-1).min(axis=1), 1.0
         return
-    env = environments.one()
-    mdp = exact_mdp(env)
-    env.close()
+    with environments.opened() as env:
+        mdp = exact_mdp(env)
     if mdp is not None and not agent.actor.remembers:
         yield _exact(request, agent, mdp, w, candidates), 1.0
     else:
@@ -187,9 +186,8 @@ def _yardsticks(
     """Make yardsticks for tasks and layouts: in the room its oracle, for other φ and elsewhere the length of w."""
     if request.quantity != "normalised":
         return lambda w, layouts: _Length(np.ones(len(w)))
-    env = environments.one()
-    rules = getattr(env.unwrapped, "rules", None)
-    env.close()
+    with environments.opened() as env:
+        rules = getattr(env.unwrapped, "rules", None)
     if not isinstance(rules, RoomRules) or phi != "reward":
         return lambda w, layouts: _Length(np.linalg.norm(w, axis=1))
     policies = random_policy(request.seed), Oracle(rules)

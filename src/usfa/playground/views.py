@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from usfa.environments import Environment, ObservationSpec, TabularEnv, Trip, action_count, feature_names
-from usfa.environments.batch import failing_in
+from usfa.environments.batch import close_environment, failing_in
 from usfa.environments.room import RoomRules
 from usfa.errors import InputError
 from usfa.functional import optimal_return
@@ -127,7 +127,7 @@ class MdpView(EnvironmentView):
         return float(optimal_return(self._env.mdp, torch.from_numpy(w))) if isinstance(self._env, Trip) else None
 
     def close(self) -> None:
-        self._env.close()
+        close_environment(self._env)
 
 
 class RenderedView(EnvironmentView):
@@ -172,7 +172,7 @@ class RenderedView(EnvironmentView):
         return self.observation[..., -3:].copy() if len(shape) == 3 and shape[2] % 3 == 0 else None
 
     def close(self) -> None:
-        self._env.close()
+        close_environment(self._env)
 
 
 def feature_infos(names: Sequence[str]) -> list[FeatureInfo]:

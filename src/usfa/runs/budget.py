@@ -245,13 +245,12 @@ def measured_costs(
         replay_ratio=max(0, _batch(learner) * _TRIAL // environments - 1),
         replay_capacity=10,
     )
-    env = config.environments.one()
-    still = EnvironmentSource(lambda: _Still(env, config.tasks.shape[1]))
-    with closing(make_learner(trial, still)) as measured:
-        measured.step()  # the first round is slower
-        acting = _seconds(lambda: measured.acting.collect(measured))
-        update = max(_seconds(measured.step) - acting, 1e-6) / _TRIAL
-    env.close()
+    with config.environments.opened() as env:
+        still = EnvironmentSource(lambda: _Still(env, config.tasks.shape[1]))
+        with closing(make_learner(trial, still)) as measured:
+            measured.step()  # the first round is slower
+            acting = _seconds(lambda: measured.acting.collect(measured))
+            update = max(_seconds(measured.step) - acting, 1e-6) / _TRIAL
     return Costs(step, acting / (environments * learner.trajectory_length), update, episode)
 
 

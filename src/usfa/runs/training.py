@@ -150,7 +150,8 @@ def _train(
         if training.reason is None:
             _finish(training, agent, console, name, cluster, scores)
         elif console is not None:
-            console.print(f"Stopped after {learner.updates} updates: {training.reason}.", highlight=False)
+            told = f"Stopped after {learner.updates} updates: {training.reason}."
+            console.print(told, highlight=False, markup=False, soft_wrap=True)
     finally:
         for callback in callbacks:
             callback.on_end(training)
@@ -293,9 +294,17 @@ def _keep_agent(training: Training, cluster: ClusterConfig) -> None:
     """Save the agent, without its accuracy and scores, unless there is a finished one."""
     config, run, learner = training.config, training.run, training.learner
     run.claim(*(f"{run.agent.name}/{file}" for file in AGENT_FILES))
-    if not run.scores.exists():
+    if not (run.scores.exists() and _has_agent(run)):
         file = _agent_file(config, learner.agent, learner, final_counts(config, run, learner), cluster)
         save_agent(run.agent, file, _final_weights(config, learner))
+
+
+def _has_agent(run: RunDirectory) -> bool:
+    try:
+        read_agent(run.agent)
+    except InputError:
+        return False
+    return True
 
 
 def _report_snapshots(training: Training, written: Sequence[int], callbacks: tuple[Callback, ...]) -> None:
