@@ -803,9 +803,12 @@ def test_paths_with_brackets_are_shown_as_they_are(desk, capsys):
     assert "evaluate a[/]b[bold] --task" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("encoding", "phi"), [("latin-1", r"\u03c6"), ("utf-8", "φ")])
-def test_output_is_escaped_where_the_terminal_cannot_show_it(desk, monkeypatch, encoding, phi):
-    terminal = io.TextIOWrapper(io.BytesIO(), encoding)
+@pytest.mark.parametrize(
+    ("encoding", "errors", "phi"),
+    [("latin-1", "strict", r"\u03c6"), ("ascii", "surrogateescape", r"\u03c6"), ("utf-8", "strict", "φ")],
+)
+def test_output_is_escaped_where_the_terminal_cannot_show_it(desk, monkeypatch, encoding, errors, phi):
+    terminal = io.TextIOWrapper(io.BytesIO(), encoding, errors)
     monkeypatch.setattr(sys, "stdout", terminal)
     monkeypatch.setattr("usfa.cli.list_.run", lambda _: print("φ of \udcff"))  # a file name that is not UTF-8
     assert main(["list"]) == 0

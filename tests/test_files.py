@@ -42,6 +42,12 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
     assert os.listdir(tmp_path) == ["file"]
 
 
+def test_a_write_over_a_directory_names_it_once(tmp_path):
+    with pytest.raises(OSError, match="directory") as error:
+        write_atomically(tmp_path, b"new")
+    assert str(error.value).count(str(tmp_path)) == 1
+
+
 @pytest.mark.parametrize("content", [b"", b"weights", b"\n\n\x00\xff"])
 def test_checked_files_round_trip(tmp_path, content):
     write_checked(tmp_path / "file", content)

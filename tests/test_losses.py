@@ -161,11 +161,12 @@ def test_squared_td_sums_features_and_averages_the_rest():
 
 
 @pytest.mark.parametrize(
-    "loss", [squared_td, lambda errors, each=False: squared_along(errors, torch.ones(5, 3, 2), each)]
+    "loss",
+    [squared_td, lambda errors, per_trajectory=False: squared_along(errors, torch.ones(5, 3, 2), per_trajectory)],
 )
 def test_losses_of_each_trajectory_have_the_same_mean(loss):
     errors = torch.rand(4, 5, 3, 2, generator=torch.Generator().manual_seed(0))
-    each = loss(errors, each=True)
+    each = loss(errors, per_trajectory=True)
     assert each.shape == (5,)
     torch.testing.assert_close(each.mean(), loss(errors))
     one = loss(errors[:, 2:3]) if loss is squared_td else squared_along(errors[:, 2:3], torch.ones(1, 3, 2))

@@ -60,9 +60,8 @@ def write_atomically(path: Path, content: bytes | memoryview) -> None:
     require_space(path.parent, len(content))
     try:
         _write_and_rename(path, content)
-    except OSError as error:
-        error.filename = str(path)  # rather than the name of the temporary file, or none
-        raise
+    except OSError as error:  # name the file rather than the temporary one, or none
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
 
 
 def _write_and_rename(path: Path, content: bytes | memoryview) -> None:

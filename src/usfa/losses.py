@@ -20,7 +20,7 @@ class LossSettings(NamedTuple):
     lambda_: float
     along_z: float = 0.0
     action_gap: float = 0.0
-    each: bool = False  # a loss for each trajectory, [B], instead of their mean
+    per_trajectory: bool = False  # a loss for each trajectory, [B], instead of their mean
 
 
 def td_errors(
@@ -98,26 +98,26 @@ def _shift(x_tm1: Tensor) -> Tensor:
     return torch.cat([x_tm1[1:], x_tm1[-1:]])
 
 
-def squared_td(errors: Tensor, each: bool = False) -> Tensor:
-    """½ Σ_D δ², the mean over T, B and N; with `each`, over T and N only, [B]."""
-    return 0.5 * _mean(errors.square().sum(dim=-1), each)
+def squared_td(errors: Tensor, per_trajectory: bool = False) -> Tensor:
+    """½ Σ_D δ², the mean over T, B and N; with `per_trajectory`, over T and N only, [B]."""
+    return 0.5 * _mean(errors.square().sum(dim=-1), per_trajectory)
 
 
-def squared_along(errors: Tensor, z: Tensor, each: bool = False) -> Tensor:
+def squared_along(errors: Tensor, z: Tensor, per_trajectory: bool = False) -> Tensor:
     """½ (δ·z/‖z‖)², the mean as in :func:`squared_td`: the part of the error that affects the actions of a policy.
 
     Args:
         errors: [T, B, N, D].
         z: [B, N, D]; the loss is 0 where z = 0.
-        each: return a loss for each trajectory, [B].
+        per_trajectory: return a loss for each trajectory, [B].
     """
     along = torch.einsum("tbnd,bnd->tbn", errors, torch.nn.functional.normalize(z, dim=-1))
-    return 0.5 * _mean(along.square(), each)
+    return 0.5 * _mean(along.square(), per_trajectory)
 
 
-def _mean(values: Tensor, each: bool) -> Tensor:
-    """Mean of values [T, B, N], over all axes or, with `each`, over T and N."""
-    return values.mean(dim=(0, 2)) if each else values.mean()
+def _mean(values: Tensor, per_trajectory: bool) -> Tensor:
+    """Mean of values [T, B, N], over all axes or, with `per_trajectory`, over T and N."""
+    return values.mean(dim=(0, 2)) if per_trajectory else values.mean()
 
 
 def mean_of(losses: Sequence[Tensor]) -> Tensor:

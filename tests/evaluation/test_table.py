@@ -86,7 +86,7 @@ def test_numbers_that_are_none(tmp_path):
 
 
 @pytest.mark.parametrize("column", ["seed", "snapshot", "episodes", "frames"])
-@pytest.mark.parametrize("value", ["x", "", "nan", "inf", "1e400", "9" * 400, "0.5", "-1"])
+@pytest.mark.parametrize("value", ["x", "", "nan", "inf", "1e400", "9" * 400, "0.5", "-1", "1_0", " 7", "+3"])
 def test_counts_that_are_no_whole_numbers(tmp_path, column, value):
     rows = table()[1].astype({column: object})
     rows.loc[2, column] = value

@@ -38,7 +38,17 @@ CONFIGS = {
         ALGORITHM_1, tasks="simplex", task_duration="episode", environments=3, trajectory_length=2, gamma=0.9
     ),
     "target network": replace(ALGORITHM_1, target_every=4),
-    "prioritised replay": replace(ALGORITHM_1, replay_ratio=3, replay_capacity=5, priority_exponent=0.6, along_z=1.0),
+    "prioritised replay": replace(
+        ALGORITHM_1,
+        environments=4,
+        trajectory_length=3,
+        updates_per_round=4,
+        replay_ratio=3,
+        replay_capacity=5,
+        priority_exponent=0.6,
+        along_z=1.0,
+        budget=500,
+    ),
     "ema": replace(ALGORITHM_1, ema=0.1, tasks="simplex", policies="task+box:0,1"),
 }
 RECURRENT = NetworkConfig(memory=8, trunk=(16,), embedding=(8, 8), head=(16,), normalise=True)
@@ -148,6 +158,15 @@ def test_a_resumed_run_goes_on_to_the_bit(config, kind):
     for one, two in zip(expected, found, strict=True):
         assert np.array_equal(one.loss, two.loss)
         assert np.array_equal(one.episode_phi, two.episode_phi)
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_a_run_resumes_from_a_state_before_its_first_round(config):
+    one, two = trip_learner(config), trip_learner(config)
+    two.load_state(*saved(one))
+    steps(one, 3)
+    steps(two, 3)
+    assert_same(one, two)
 
 
 @pytest.mark.parametrize("make_environment", [Walk, SavableWalk])
@@ -304,7 +323,10 @@ def test_parameters_that_are_not_finite_are_not_worth_keeping(bad):
         ({"replay_ratio": -1}, "replay_ratio is -1; expected 0 to 1,000."),
         ({"replay_capacity": 0}, "replay_capacity is 0; expected at least 1."),
         ({"priority_exponent": -0.5}, "priority_exponent is -0.5; expected 0 or more."),
-        ({"priority_exponent": 0.6}, "priority_exponent is 0.6, but replay_ratio is 0; expected 1 or more."),
+        (
+            {"priority_exponent": 0.6},
+            "priority_exponent is 0.6, but replay_ratio is 0; expected 1 or more, or a priority_exponent of 0.",
+        ),
         ({"learning_rate": 0.0}, "learning_rate is 0.0; expected a positive number."),
         ({"learning_rate": float("inf")}, "learner.learning_rate is inf; expected a finite number."),
         ({"clip": 0.0}, "clip is 0.0; expected a positive number, or None."),
@@ -803,5 +825,28 @@ def test_prioritised_replay_needs_a_loss_for_each_trajectory():
         learner.step()
     assert str(error.value) == (
         "The loss of OneNumber is one number, but priority_exponent is 0.6; expected a loss for each trajectory, [B], "
-        "if settings.each is set."
+        "if settings.per_trajectory is set, or a priority_exponent of 0."
     )
+
+
+@pytest.mark.parametrize("network", [NETWORK, RECURRENT], ids=["batched runs", "one by one"])
+def test_priorities_are_the_roots_of_the_last_losses(network, monkeypatch):
+    learner = walk_learner(Walk, CONFIGS["prioritised replay"], network=network)
+    steps(learner, 3)
+    losses = []
+
+    def noting(*arguments, loss=learner._loss):
+        losses.append(loss(*arguments))
+        return losses[-1]
+
+    monkeypatch.setattr(learner, "_loss", noting)
+    learner.step()
+    replay, roots = learner.replay, torch.cat(losses, dim=1).detach().double().sqrt().numpy()
+    stored, added = replay.state()
+    priority = stored["priority"].numpy()
+    for run in range(2):
+        last = dict(zip(replay._drawn[run].tolist(), roots[run, 4:].tolist(), strict=True))
+        newest = (added - 1) % 5
+        last = {4 * newest + index: root for index, root in enumerate(roots[run, :4].tolist())} | last
+        for place, root in last.items():
+            assert priority[run].reshape(-1)[place] == root

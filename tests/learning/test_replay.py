@@ -143,6 +143,11 @@ def test_new_trajectories_have_the_highest_priority():
     assert shares == pytest.approx([2 / 7, 2 / 7, 1 / 7, 2 / 7], abs=1e-3)
 
 
+def test_a_large_exponent_draws_the_largest_loss():
+    losses = torch.tensor([[[1.0, 1e-8]] * R, [[1e8, 1e8]] * R])
+    assert set(prioritised(losses, exponent=200.0).sample(50, rngs()).action.flatten().tolist()) == {10, 11}
+
+
 def test_losses_without_differences_draw_all_alike():
     found = prioritised(torch.zeros(2, R, B)).sample(1000, rngs()).action[:, 0]
     assert [int((found == number).sum()) for number in (0, 1, 10, 11)] == pytest.approx([1000] * 4, abs=8)

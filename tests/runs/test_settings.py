@@ -154,7 +154,24 @@ def test_outputs_are_as_large_as_differences_of_returns():
             return super().step(action)[0], np.array([3.0, 4.0]), True, False, {}
 
     register("constant", Constant)
-    assert settings_for("constant").network.output_scale == 5
+    assert settings_for("constant").network.output_scale == 0.5
+
+
+def test_outputs_are_not_as_large_as_a_constant_part_of_the_returns():
+    """Nor smaller than a tenth of it: a network would need too many updates to reach it."""
+
+    class Bandit(Walk):
+        def __init__(self, mean, difference):
+            super().__init__()
+            self.pays = mean, difference
+
+        def step(self, action):
+            mean, difference = self.pays
+            return super().step(action)[0], np.array([mean + (2 * action - 1) * difference, 0.0]), True, False, {}
+
+    for name, mean, difference, expected in (("near", 10.0, 3.0, 3.0), ("nearer", 10.0, 0.01, 1.0)):
+        register(name, partial(Bandit, mean, difference))
+        assert settings_for(name).network.output_scale == pytest.approx(expected, rel=0.01)
     register("free", lambda: gym.wrappers.TransformReward(Walk(), lambda _: np.zeros(2)))
     assert settings_for("free").network.output_scale == 1
 

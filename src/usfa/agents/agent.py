@@ -161,7 +161,7 @@ class Agent(ABC):
         settings: LossSettings,
         target: Network | None = None,
     ) -> Tensor:
-        """Temporal-difference loss of all policies z [B, N, D], a scalar; with `settings.each` one per trajectory, [B].
+        """Temporal-difference loss of all policies z [B, N, D] on one trajectory.
 
         Args:
             network: the network to train.
@@ -169,6 +169,8 @@ class Agent(ABC):
             z: [B, N, D].
             settings: λ and others, see `LearnerConfig`.
             target: a target network to bootstrap from; None bootstraps from `network`.
+
+        Returns: a scalar; if `settings.per_trajectory` is set, a loss for each environment, [B].
         """
 
     def optimizer(self, parameters: list[Tensor], learning_rate: float) -> torch.optim.Optimizer:

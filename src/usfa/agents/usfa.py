@@ -45,6 +45,6 @@ class UsfaAgent(Agent):
         losses = []
         for psi in members:
             errors = td_errors(psi, targets, greedy, cumulant, trajectory, settings.lambda_)
-            along = settings.along_z * squared_along(errors, z, settings.each) if settings.along_z else 0.0
-            losses.append(squared_td(errors, settings.each) + along)
+            along = settings.along_z * squared_along(errors, z, settings.per_trajectory) if settings.along_z else 0.0
+            losses.append(squared_td(errors, settings.per_trajectory) + along)
         return mean_of(losses)

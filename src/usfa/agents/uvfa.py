@@ -61,4 +61,4 @@ class UvfaAgent(Agent):
         reward = torch.einsum("tbd,bnd->tbn", trajectory.phi, z)
         cumulant = with_action_gap(reward[..., None], targets, greedy, trajectory.action, settings.action_gap)
         errors = [td_errors(q, targets, greedy, cumulant, trajectory, settings.lambda_) for q in members]
-        return mean_of([squared_td(own, settings.each) for own in errors])
+        return mean_of([squared_td(own, settings.per_trajectory) for own in errors])

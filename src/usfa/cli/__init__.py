@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _escape_unprintable() -> None:
     """Print characters that the terminal's encoding lacks, such as φ in Latin-1, as escapes instead of failing."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
             stream.reconfigure(errors="backslashreplace")
 
 

@@ -107,7 +107,6 @@ def _float(text: str) -> float:
 
 
 def _count(text: str) -> int:
-    number = int(text)
-    if not 0 <= number < 2**63:
+    if not (text.isascii() and text.isdigit() and int(text) < 2**63):
         raise ValueError(f"a count is {shown(text)}; expected a whole number from 0")
-    return number
+    return int(text)

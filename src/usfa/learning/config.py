@@ -121,7 +121,8 @@ class LearnerConfig:
             raise InputError(f"priority_exponent is {self.priority_exponent}; expected 0 or more.")
         if self.priority_exponent and not self.replay_ratio:
             raise InputError(
-                f"priority_exponent is {self.priority_exponent}, but replay_ratio is 0; expected 1 or more."
+                f"priority_exponent is {self.priority_exponent}, but replay_ratio is 0; expected 1 or more, or a "
+                "priority_exponent of 0."
             )
         if not 0 < self.learning_rate < float("inf"):
             raise InputError(f"learning_rate is {self.learning_rate}; expected a positive number.")
@@ -141,7 +142,7 @@ class LearnerConfig:
     @property
     def loss(self) -> LossSettings:
         """The settings of the loss."""
-        return LossSettings(self.lambda_, self.along_z, self.action_gap, each=self.priority_exponent > 0)
+        return LossSettings(self.lambda_, self.along_z, self.action_gap, per_trajectory=self.priority_exponent > 0)
 
     @property
     def counts_time(self) -> bool:

@@ -153,10 +153,11 @@ class Learner:
         """
         *target, trajectory, z = rest
         loss = self.agent.loss(network, trajectory, z, self.config.loss, target[0] if target else None)
-        if self.config.loss.each and loss.dim() == 0:
+        if self.config.loss.per_trajectory and loss.dim() == 0:
             raise InputError(
                 f"The loss of {type(self.agent).__name__} is one number, but priority_exponent is "
-                f"{self.config.priority_exponent}; expected a loss for each trajectory, [B], if settings.each is set."
+                f"{self.config.priority_exponent}; expected a loss for each trajectory, [B], if "
+                "settings.per_trajectory is set, or a priority_exponent of 0."
             )
         return loss if self._scale == 1 else loss / self._scale**2
 

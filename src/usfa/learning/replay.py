@@ -20,6 +20,9 @@ __all__ = ["PrioritisedReplay", "Replay", "bytes_of_past", "check_replay", "join
 
 LARGEST = 16 * 2**30
 """Maximum size of the buffer in bytes."""
+LEAST_PRIORITY = 1e-3
+"""Lowest priority, relative to the highest: no trajectory is forgotten."""
+_PRIORITY = "priority"  # name of the priorities among the stored tensors
 
 
 class Replay:
@@ -79,7 +82,7 @@ class Replay:
 
 
 class PrioritisedReplay(Replay):
-    """Draws the trajectory of each environment by its last loss, so that rare events are replayed more often.
+    """Replay buffer that samples trajectories of single environments with probability ∝ √loss^exponent.
 
     Prioritised experience replay (Schaul et al., ICLR 2016) of whole trajectories and without importance weights: the
     targets are those of Q-learning, whatever the distribution of the states that they are learned in.
@@ -92,7 +95,7 @@ class PrioritisedReplay(Replay):
         self._drawn = np.zeros((0, 0), np.int64)  # [R, count · B], indices of (capacity, B) in the last sample
 
     def add(self, trajectory: Trajectory) -> None:
-        """Add a trajectory of all environments, with the highest priority so far, so that each is soon replayed."""
+        """Add a trajectory of all environments, with the highest priority in the buffer, so that each is soon replayed."""
         super().add(trajectory)
         runs, batch = trajectory.w.shape[:2]
         if not self._priority.size:
@@ -114,8 +117,8 @@ class PrioritisedReplay(Replay):
     def _draw(self, run: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """Indices of (capacity, B), one from each of `count` equal parts of the total weight, in random order."""
         priority = self._priority[run, : self.size].ravel()
-        lowest = LEAST_PRIORITY * (priority.max() or 1.0)
-        total = (np.maximum(priority, lowest) ** self._exponent).cumsum()
+        relative = priority / (priority.max() or 1.0)
+        total = (np.maximum(relative, LEAST_PRIORITY) ** self._exponent).cumsum()
         drawn = total.searchsorted((np.arange(count) + rng.random(count)) / count * total[-1], side="right")
         return rng.permutation(np.minimum(drawn, len(total) - 1))
 
@@ -133,6 +136,8 @@ class PrioritisedReplay(Replay):
 
     def state(self) -> tuple[dict[str, Tensor], int]:
         stored, added = super().state()
+        if not stored:
+            return stored, added
         return stored | {_PRIORITY: torch.from_numpy(self._priority[:, : self.size])}, added
 
     def layout(self, of_one: Layout, added: int) -> Layout:
@@ -153,11 +158,6 @@ def make_replay(config: LearnerConfig) -> Replay:
     if config.priority_exponent:
         return PrioritisedReplay(config.replay_capacity, config.priority_exponent)
     return Replay(config.replay_capacity)
-
-
-_PRIORITY = "priority"  # among the stored tensors
-LEAST_PRIORITY = 1e-3
-"""Lowest priority, relative to the highest: no trajectory is forgotten."""
 
 
 def check_replay(config: LearnerConfig, observation: ObservationSpec) -> None:

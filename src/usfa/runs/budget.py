@@ -42,6 +42,8 @@ CHECKPOINTS = 20
 """Expected checkpoints of a run, one per round at most, so that an interruption loses few steps."""
 SCORING_SHARE = 0.1
 """Largest share of the steps and of the time that is spent on scores."""
+_FEW_STEPS: dict[str, Any] = {"task_duration": "episode", "epsilon": 0.05, "epsilon_decay": 0.0, "ema": 0.01}
+"""Settings with more updates per step than usual: random steps at the start would use up too many."""
 _TRIAL = 4  # updates to measure their time
 
 
@@ -99,7 +101,7 @@ def plan(config: TrainConfig, frames: int | None, minutes: float | None, costs: 
     learner = _with_density(config.learner, steps, density)
     network = config.network
     if updates_per_step(learner) > usual:
-        learner = replace(learner, task_duration="episode", tasks=f"task|{config.learner.tasks}")
+        learner = replace(learner, tasks=f"task|{config.learner.tasks}", **_FEW_STEPS)
         network = replace(network, members=MEMBERS)
     if frames is None:
         learner = replace(learner, budget=max(1, round(left)), budget_unit="seconds")
