@@ -95,7 +95,7 @@ class PrioritisedReplay(Replay):
         self._drawn = np.zeros((0, 0), np.int64)  # [R, count · B], indices of (capacity, B) in the last sample
 
     def add(self, trajectory: Trajectory) -> None:
-        """Add a trajectory of all environments, with the highest priority in the buffer, so that each is soon replayed."""
+        """Add a trajectory of all environments with the highest priority in the buffer, so that it is soon replayed."""
         super().add(trajectory)
         runs, batch = trajectory.w.shape[:2]
         if not self._priority.size:

@@ -49,8 +49,8 @@ class NetworkConfig:
     obs_scale: tuple[float, ...] = ()
     """Per-entry divisor, applied after centring."""
     output_scale: float = 1.0
-    """Factor of the outputs, about the standard deviation of returns, so that the last layer predicts numbers of size 1.
-    The learner divides the loss by its square, so that rewards of any size are learned alike."""
+    """Factor of the outputs, about the standard deviation of returns: the last layer predicts numbers of size 1. The
+    learner divides the loss by its square, so that rewards of any size are learned alike."""
     members: int = 1
     """Networks in an ensemble. They act by the mean of their values, and bootstrap from the member that promises least,
     which keeps errors from adding up if the same steps are replayed often."""

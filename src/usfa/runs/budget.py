@@ -42,8 +42,15 @@ CHECKPOINTS = 20
 """Expected checkpoints of a run, one per round at most, so that an interruption loses few steps."""
 SCORING_SHARE = 0.1
 """Largest share of the steps and of the time that is spent on scores."""
-_FEW_STEPS: dict[str, Any] = {"task_duration": "episode", "epsilon": 0.05, "epsilon_decay": 0.0, "ema": 0.01}
-"""Settings with more updates per step than usual: random steps at the start would use up too many."""
+_FEW_STEPS: dict[str, Any] = {
+    "task_duration": "episode",
+    "epsilon": 0.05,
+    "epsilon_decay": 0.0,
+    "priority_exponent": 0.0,
+    "ema": 0.01,
+}
+"""Settings with more updates per step than usual. Random steps at the start would use up too many, and priorities
+overfit the few trajectories that are replayed again and again."""
 _TRIAL = 4  # updates to measure their time
 
 
