@@ -88,6 +88,19 @@ def test_beside_steps_less_time_first_takes_updates_and_then_steps(usual):
     assert relaxed.time_limit > hurried.time_limit > impossible.time_limit
 
 
+def test_quick_steps_get_more_of_the_time_than_more_updates_for_each(usual):
+    """A step of 0.2 ms is worth no update of 20 ms; one of 50 ms is."""
+    quick = plan(usual, None, 1, Costs(2e-4, 1e-4, 0.02, 20)).config.learner
+    slow = plan(usual, None, 1, Costs(0.05, 1e-4, 0.02, 20)).config.learner
+    assert updates_per_step(quick) == updates_per_step(usual.learner)
+    assert updates_per_step(slow) == 1
+
+
+def test_few_steps_have_larger_outputs(usual):
+    few, many = (plan(usual, frames, None, FAST, large_scale=20.0).config.network for frames in (5_000, 500_000))
+    assert (few.output_scale, many.output_scale) == (20.0, usual.network.output_scale)
+
+
 def test_few_steps_are_not_followed_by_many_of_scoring(usual):
     evaluation = plan(usual, 5_000, None, FAST._replace(episode=30)).config.evaluation
     assert not evaluation.measure_errors

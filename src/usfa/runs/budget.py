@@ -33,6 +33,9 @@ TOTAL_UPDATES = 6250
 updates have one update each."""
 MAX_UPDATES_PER_STEP = 1.0
 """Updates per step with few steps."""
+MOST_TIME_ON_UPDATES = 4.0
+"""Time of updates relative to that of the steps, if the budget is a time: where steps are quick, there are more of them
+rather than more updates for each."""
 MIN_ROUNDS = 80
 """Rounds of updates; with few steps there are fewer environments, so that rounds are shorter and there are as many."""
 MIN_ENVIRONMENTS = 4
@@ -78,7 +81,9 @@ def check_budget(frames: int | None, minutes: float | None) -> None:
         raise InputError(f"minutes is {minutes}; expected a positive number.")
 
 
-def plan(config: TrainConfig, frames: int | None, minutes: float | None, costs: Costs) -> Plan:
+def plan(
+    config: TrainConfig, frames: int | None, minutes: float | None, costs: Costs, large_scale: float | None = None
+) -> Plan:
     """Fit the default settings of an environment to a number of steps, to a time, or to both.
 
     Args:
@@ -86,22 +91,28 @@ def plan(config: TrainConfig, frames: int | None, minutes: float | None, costs: 
         frames: environment steps per seed; None for as many as there is time for.
         minutes: of the whole command, with measuring before and scoring after training; None for no limit.
         costs: from :func:`measured_costs`.
+        large_scale: `network.output_scale` with more updates per step than usual; by default as it is.
     """
     check_budget(frames, minutes)
     usual = updates_per_step(config.learner)
+    most_updates = max(usual, MOST_TIME_ON_UPDATES * (costs.step + costs.acting) / costs.update)
     seconds = math.inf if minutes is None else max(30 * minutes, 60 * minutes - costs.start)
     most = math.inf if frames is None else frames
 
     def duration(steps: float, density: float) -> float:
         return len(config.seeds) * steps * (costs.step + costs.acting + density * costs.update)
 
+    def density_of(steps: float) -> float:
+        wanted = updates_for(steps, usual)
+        return wanted if frames is not None else min(wanted, most_updates)
+
     def fits(steps: float) -> bool:
-        return steps <= most and duration(steps, updates_for(steps, usual)) <= (1 - SCORING_SHARE) * seconds
+        return steps <= most and duration(steps, density_of(steps)) <= (1 - SCORING_SHARE) * seconds
 
     steps = max(1, int(_largest(fits)))
     evaluation = _evaluation(config, steps, costs, SCORING_SHARE * seconds)
     left = max(0.5 * seconds, seconds - _scoring(evaluation, config, steps, costs))
-    density = updates_for(steps, usual)
+    density = density_of(steps)
     if frames is not None and steps < frames:  # fewer updates first, then fewer steps
         steps, per_update = frames, duration(frames, 1) - duration(frames, 0)
         density = max(usual, (left - duration(frames, 0)) / per_update)
@@ -109,7 +120,7 @@ def plan(config: TrainConfig, frames: int | None, minutes: float | None, costs: 
     network = config.network
     if updates_per_step(learner) > usual:
         learner = replace(learner, tasks=f"task|{config.learner.tasks}", **_FEW_STEPS)
-        network = replace(network, members=MEMBERS)
+        network = replace(network, members=MEMBERS, output_scale=large_scale or network.output_scale)
     if frames is None:
         learner = replace(learner, budget=max(1, round(left)), budget_unit="seconds")
     else:

@@ -145,7 +145,8 @@ def settings_for(
         return config
     with threads(config.threads):
         costs = measured_costs(config, partial(_trial, config), played.seconds_per_step, played.longest)
-    planned = plan(config, frames, minutes, costs._replace(start=time.perf_counter() - began))
+    costs = costs._replace(start=time.perf_counter() - began)
+    planned = plan(config, frames, minutes, costs, large_scale=_mean_size(returns))
     if console is not None:
         console.print(planned.sentence, highlight=False, markup=False, soft_wrap=True)
     return planned.config
@@ -216,6 +217,15 @@ def _size(returns: Array) -> float:
     much as good policies, and the network learns a constant by its bias.
     """
     size = max(np.linalg.norm(returns.std(axis=0)), 0.1 * np.linalg.norm(returns, axis=-1).mean())
+    return _two_digits(size)
+
+
+def _mean_size(returns: Array) -> float:
+    """Mean norm of the returns, to two digits; 1 if it is 0. With few steps, outputs must become that large quickly."""
+    return _two_digits(np.linalg.norm(returns, axis=-1).mean())
+
+
+def _two_digits(size: float | np.floating[Any]) -> float:
     return float(f"{size:.2g}") if size > 0 else 1.0
 
 
