@@ -1,3 +1,5 @@
+import gzip
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -93,6 +95,17 @@ def test_counts_that_are_no_whole_numbers(tmp_path, column, value):
     write_table(tmp_path / "scores.csv", rows)
     with pytest.raises(InputError, match=r"scores\.csv is not a table of scores: "):
         read_scores(tmp_path / "scores.csv")
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-9], lambda data: data[:12] + b"?" + data[13:], lambda _: b"x"])
+def test_compressed_scores_that_are_damaged(tmp_path, damage):
+    write_table(tmp_path / "scores.csv", table()[1])
+    data = gzip.compress((tmp_path / "scores.csv").read_bytes())
+    (tmp_path / "scores.csv.gz").write_bytes(data)
+    pd.testing.assert_frame_equal(read_scores(tmp_path / "scores.csv.gz"), read_scores(tmp_path / "scores.csv"))
+    (tmp_path / "scores.csv.gz").write_bytes(damage(data))
+    with pytest.raises(InputError, match=r"scores\.csv\.gz is not a table of scores: "):
+        read_scores(tmp_path / "scores.csv.gz")
 
 
 def test_names_that_pandas_takes_for_missing(tmp_path):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import io
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -88,11 +90,11 @@ def read_scores(path: Path) -> pd.DataFrame:
     if path.exists() and not path.is_file():  # a pipe would block
         raise InputError(f"{path} is not a regular file; expected a table of scores.")
     try:
-        content = path.read_bytes()
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         if b"\0" in content:  # in pandas, a text of one zero byte does not equal itself
             raise ValueError("it has a zero byte")
         scores = pd.read_csv(io.BytesIO(content), dtype=texts, converters=numbers, keep_default_na=False)
-    except (OSError, ValueError) as error:
+    except (OSError, EOFError, zlib.error, ValueError) as error:
         raise InputError(f"File {path} is not a table of scores: {told(error)}.") from error
     if list(scores.columns) == [name for name in SCORE_COLUMNS if name != "rule"]:  # of a version without other rules
         scores.insert(list(SCORE_COLUMNS).index("rule"), "rule", PAPER_RULE)
