@@ -128,6 +128,13 @@ def test_a_finite_mdp_brings_its_discount():
     build_agent(settings_for("one-state"))
 
 
+def test_priorities_end_with_replay():
+    learner = settings_for("deep-sea-treasure-v0", random_steps=1).learner
+    assert learner.priority_exponent > 0
+    replace(learner, **settings.fitting_numbers(learner, 2, {"replay_ratio": 0}))  # the configuration checks itself
+    assert "priority_exponent" not in settings.fitting_numbers(learner, 2, {"replay_ratio": 3})
+
+
 def test_the_size_of_outputs_depends_on_the_given_discount():
     class Cost(Walk):
         def step(self, action):

@@ -206,8 +206,6 @@ def _fitting(config: TrainConfig, words: list[str]) -> TrainConfig:
     changes = {name: value for name, value in vars(given.learner).items() if value is not None}
     tasks = given.training_tasks or config.training_tasks
     fitted = fitting_numbers(config.learner, len(parse_tasks(tasks)), changes)
-    if changes.get("replay_ratio") == 0:
-        fitted["priority_exponent"] = 0.0
     return replace(config, training_tasks=tasks, learner=replace(config.learner, **fitted))
 
 

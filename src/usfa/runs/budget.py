@@ -45,15 +45,9 @@ CHECKPOINTS = 20
 """Expected checkpoints of a run, one per round at most, so that an interruption loses few steps."""
 SCORING_SHARE = 0.1
 """Largest share of the steps and of the time that is spent on scores."""
-_FEW_STEPS: dict[str, Any] = {
-    "task_duration": "episode",
-    "epsilon": 0.05,
-    "epsilon_decay": 0.0,
-    "priority_exponent": 0.0,
-    "ema": 0.01,
-}
-"""Settings with more updates per step than usual. Random steps at the start would use up too many, and priorities
-overfit the few trajectories that are replayed again and again."""
+QUICK_START: dict[str, Any] = {"epsilon": 0.05, "epsilon_decay": 0.0, "priority_exponent": 0.0, "ema": 0.01}
+"""Settings with more updates per step than usual, and for images. Random steps at the start would use up too many, and
+priorities overfit the few trajectories that are replayed again and again."""
 _TRIAL = 4  # updates to measure their time
 
 
@@ -119,7 +113,7 @@ def plan(
     learner = _with_density(config.learner, steps, density)
     network = config.network
     if updates_per_step(learner) > usual:
-        learner = replace(learner, tasks=f"task|{config.learner.tasks}", **_FEW_STEPS)
+        learner = replace(learner, task_duration="episode", tasks=f"task|{config.learner.tasks}", **QUICK_START)
         network = replace(network, members=MEMBERS, output_scale=large_scale or network.output_scale)
     if frames is None:
         learner = replace(learner, budget=max(1, round(left)), budget_unit="seconds")

@@ -30,7 +30,7 @@ from usfa.learning import Learner, LearnerConfig
 from usfa.networks import NetworkConfig, convolutions_for
 from usfa.phi import LearnedPhi
 from usfa.progress import ProgressBar, progress_bar
-from usfa.runs.budget import MEMBERS, check_budget, measured_costs, plan
+from usfa.runs.budget import MEMBERS, QUICK_START, check_budget, measured_costs, plan
 from usfa.runs.config import EvaluationConfig, TrainConfig, environment_text, phi_text, tasks_text
 from usfa.runs.training import build_agent
 from usfa.threads import threads
@@ -72,13 +72,10 @@ _IMAGES = replace(
     task_duration="trajectory",
     trajectory_length=16,
     updates_per_round=8,
-    epsilon=0.05,
-    epsilon_decay=0.0,
     replay_ratio=1,
     replay_capacity=50,
-    priority_exponent=0.0,
-    ema=0.01,
     budget=1_000_000,
+    **QUICK_START,
 )
 _BYTES_OF_PAST = 2 * 2**30
 """Maximum bytes of replayed images: enough for 50 trajectories up to 150×150 pixels, fewer of larger images."""
@@ -169,6 +166,7 @@ def fitting_numbers(learner: LearnerConfig, tasks: int, changes: Mapping[str, An
     """Add to changes of a learner's numbers those of other numbers that then fit: the nearest, if any does not.
 
     With fixed tasks, environments are a multiple of the tasks; updates per round divide the trajectories of a round.
+    Without replay there are no priorities.
 
     Args:
         learner: the configuration that is changed.
@@ -187,6 +185,8 @@ def fitting_numbers(learner: LearnerConfig, tasks: int, changes: Mapping[str, An
         new["environments"] = max(1, round(new["environments"] / step)) * step
     if "updates_per_round" not in changes:
         new["updates_per_round"] = _nearest_divisor(new["environments"] * each, new["updates_per_round"])
+    if not new["replay_ratio"]:
+        new["priority_exponent"] = 0.0  # nothing is replayed
     return {name: value for name, value in new.items() if name in changes or value != getattr(learner, name)}
 
 
