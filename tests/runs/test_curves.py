@@ -32,8 +32,11 @@ def test_runs_that_differ_in_their_seeds_are_pooled(tmp_path, tiny_run, tiny_con
     assert main(["plot", str(tiny_run.path), str(another), "--out", "curves.png"]) == 0
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
     assert main(["plot", str(tiny_run.path), "--out", "curves.png"]) == 2  # is not replaced
-    with pytest.raises(InputError, match=r"same seed twice; expected each seed once\.$"):
+    with pytest.raises(InputError, match=r"^The run in .* was given twice; expected each run once\.$"):
         compared([tiny_run.path, tiny_run.path])
+    copy = shutil.copytree(tiny_run.path, tmp_path / "copy")
+    with pytest.raises(InputError, match=r"^The runs in .* and .*copy both have seed 0; expected each seed once\.$"):
+        compared([tiny_run.path, copy])
     with pytest.raises(InputError, match=r"^--rule is follow; expected one that all runs were scored with: "):
         compared([tiny_run.path], rule="follow")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import pandas as pd
 from rich.console import Console
 from rich.markup import escape
@@ -13,7 +11,7 @@ from usfa.paper.report import format_cell
 
 __all__ = ["print_table"]
 
-_WHOLE = ("indicator", "task_set", "rule")  # columns of texts that are not broken
+_WHOLE = ("indicator", "task_set", "rule")  # columns of texts that are not broken where there is space
 
 
 def print_table(rows: pd.DataFrame, title: str) -> None:
@@ -22,10 +20,15 @@ def print_table(rows: pd.DataFrame, title: str) -> None:
     console.print(title, style="italic", markup=False, highlight=False)  # a title of the table would wrap at its width
     cells = {str(name): [format_cell(cell) for cell in column] for name, column in rows.items()}
     shown = {name: column for name, column in cells.items() if not column or set(column) - {"", "–"}}
+    widths = {name: max(map(len, (name, *column))) for name, column in shown.items()}
+    numbers = {name for name in shown if pd.api.types.is_numeric_dtype(rows[name])}
+    whole = sum(widths[name] + 2 for name in {*numbers, *_WHOLE} & {*shown}) <= console.width
     table = Table(box=None, pad_edge=False)
-    for name in shown:
-        justify: Literal["left", "right"] = "right" if pd.api.types.is_numeric_dtype(rows[name]) else "left"
-        table.add_column(escape(name), justify=justify, no_wrap=name in _WHOLE)
+    for name, width in widths.items():
+        if name in numbers:  # never cut: part of a number is another number
+            table.add_column(escape(name), justify="right", no_wrap=True, min_width=width)
+        else:
+            table.add_column(escape(name), no_wrap=whole and name in _WHOLE, overflow="fold")
     for row in zip(*shown.values(), strict=True):
         table.add_row(*map(escape, row))
     console.print(table)

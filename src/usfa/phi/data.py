@@ -53,6 +53,12 @@ class Transitions:
         names = ("observation", "action", "next_observation", "rewards", "episode", "weight", "seen")
         return replace(self, **{name: getattr(self, name)[index] for name in names})
 
+    def with_latest_only(self) -> Transitions:
+        """The same transitions without a history: s and a themselves."""
+        before, channels = self.observation, self.spec.shape[-1]
+        latest = Frames(before.store, before.places[:, -1:]) if isinstance(before, Frames) else before[..., -channels:]
+        return replace(self, observation=latest, action=self.last_action, history=1)
+
     def split(self, share: float = 0.2, seed: int = 0) -> tuple[Transitions, Transitions]:
         """Split into transitions to learn from and a share of whole episodes that is held out.
 

@@ -37,14 +37,13 @@ def read_transitions(
         actions: their number in the environment.
         environment: its name in errors.
         history: H, the number of observations before each next one; they are taken from the rows of an episode, unless
-            the file was saved with them.
+            the file was saved with as many.
     """
     found = _read(path, spec, actions, environment)
     if found.history == history:
         return found
-    if found.history != 1:
-        raise InputError(f"The transitions of {path} have a history of {found.history}; expected history {history}.")
-    return _with_history(found, history, path)
+    alone = found.with_latest_only()
+    return alone if history == 1 else _with_history(alone, history, path)
 
 
 def _read(path: Path, spec: ObservationSpec, actions: int, environment: str) -> Transitions:
@@ -103,9 +102,7 @@ def _with_history(data: Transitions, history: int, path: Path) -> Transitions:
     order = np.argsort(data.episode, kind="stable")
     data = data.rows(order)
     first = np.concatenate([[True], data.episode[1:] != data.episode[:-1]])
-    later = np.flatnonzero(~first)
-    before, after = np.asarray(data.observation), np.asarray(data.next_observation)
-    gaps = later[[not np.array_equal(before[row], after[row - 1]) for row in later]]
+    gaps = _gaps(data, np.flatnonzero(~first))
     if len(gaps):
         raise InputError(
             f"The rows of episode {data.episode[gaps[0]]} of {path} do not follow one another: an observation is not "
@@ -114,8 +111,19 @@ def _with_history(data: Transitions, history: int, path: Path) -> Transitions:
     begin = np.maximum.accumulate(np.where(first, np.arange(len(data)), 0))  # row that the episode begins with
     rows = np.arange(len(data))[:, None] - np.arange(history - 1, -1, -1)  # [N, H]
     places = np.maximum(rows, begin[:, None])
+    before = data.observation
+    seen = Frames(before.store, before.places[places, 0]) if isinstance(before, Frames) else Frames(before, places)
     action = np.where(rows >= begin[:, None], data.action[places], -1)
-    return replace(data, observation=Frames(before, places), action=action, history=history)
+    return replace(data, observation=seen, action=action, history=history)
+
+
+def _gaps(data: Transitions, later: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Those of the rows, none the first of its episode, whose observation is not the next one of the row before."""
+    before, after = data.observation, data.next_observation
+    if isinstance(before, Frames) and isinstance(after, Frames):  # stored once, so that places tell
+        return later[before.places[later, 0] != after.places[later - 1, 0]]
+    seen, found = np.asarray(before), np.asarray(after)
+    return later[[not np.array_equal(seen[row], found[row - 1]) for row in later]]
 
 
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,15 +39,18 @@ def compared(paths: Sequence[Path], candidates: str | None = None, rule: str | N
         candidates: the candidate set; by default the first that all runs were scored with.
         rule: the decision rule; by default likewise.
     """
-    pooled: dict[Path, tuple[TrainConfig, list[pd.DataFrame]]] = {}
+    pooled: dict[Path, tuple[TrainConfig, dict[Path, pd.DataFrame]]] = {}
     for path in paths:
         run = RunDirectory(path)
         config = replace(run.config(TrainConfig), seeds=(0,))
         if not run.scores.exists():
             raise InputError(f"The run in {path} is not finished and has no scores; continue it with --resume.")
         same = next((first for first, (known, _) in pooled.items() if known == config), path)
-        pooled.setdefault(same, (config, []))[1].append(run.read_scores())
-    tables = {path: _joined(path, scores) for path, (_, scores) in pooled.items()}
+        members = pooled.setdefault(same, (config, {}))[1]
+        if path in members:
+            raise InputError(f"The run in {path} was given twice; expected each run once.")
+        members[path] = run.read_scores()
+    tables = {path: _joined(members) for path, (_, members) in pooled.items()}
     chosen = [_common(tables, column, wanted) for column, wanted in {"candidates": candidates, "rule": rule}.items()]
     curves = []
     for path, table in tables.items():
@@ -56,11 +59,14 @@ def compared(paths: Sequence[Path], candidates: str | None = None, rule: str | N
     return pd.concat(curves, ignore_index=True)
 
 
-def _joined(path: Path, scores: list[pd.DataFrame]) -> pd.DataFrame:
-    table = pd.concat(scores, ignore_index=True)
-    if table.duplicated(["seed", "snapshot", "candidates", "rule", "task_set", "task"]).any():
-        raise InputError(f"Runs like {path} were given with the same seed twice; expected each seed once.")
-    return table
+def _joined(members: Mapping[Path, pd.DataFrame]) -> pd.DataFrame:
+    """The scores of runs that differ only in their seeds."""
+    owners: dict[int, Path] = {}
+    for path, scores in members.items():
+        for seed in scores.seed.unique():
+            if (other := owners.setdefault(seed, path)) != path:
+                raise InputError(f"The runs in {other} and {path} both have seed {seed}; expected each seed once.")
+    return pd.concat(members.values(), ignore_index=True)
 
 
 def _common(tables: dict[Path, pd.DataFrame], column: str, wanted: str | None) -> str:
