@@ -47,6 +47,13 @@ def test_distant_states_are_reached():
     assert longest(2.0) >= 40
 
 
+@pytest.mark.parametrize(("batch", "repeating"), [(8, [0, 4]), (6, [0, 4]), (1, [0])])
+def test_a_share_of_the_environments_repeats(batch, repeating):
+    actions = play(Exploration((1, batch), 1.0, share=0.25), 2000, batch)
+    longest = [repetitions(column[:, None]).max() for column in actions.T]
+    assert [index for index, length in enumerate(longest) if length > 10] == repeating
+
+
 def test_without_an_exponent_it_is_epsilon_greedy():
     actions = play(Exploration((1, 1000), None), 100, 1000)
     assert (actions != GREEDY).mean() == pytest.approx(0.1 * 4 / 5, abs=0.005)

@@ -22,7 +22,7 @@ from usfa.errors import InputError
 from usfa.evaluation import measuring_steps
 from usfa.learning import Learner, learner
 from usfa.runs import budget, build_agent, settings, settings_for
-from usfa.runs.budget import SCORING_SHARE, TOTAL_UPDATES, Costs, measured_costs, plan, updates_per_step
+from usfa.runs.budget import SCORING_SHARE, Costs, measured_costs, plan, updates_per_step
 from usfa.runs.settings import _IMAGES
 
 FAST = Costs(step=1e-5, acting=1e-5, update=1e-3, episode=50)
@@ -42,7 +42,7 @@ def transitions(learner):
 
 
 def test_many_steps_keep_the_usual_settings(usual):
-    for frames in (200_000, 300_000, 5_000_000):
+    for frames in (300_000, 400_000, 5_000_000):
         planned = plan(usual, frames, None, FAST).config
         assert replace(planned.learner, budget=300_000) == usual.learner
         assert planned.network == usual.network
@@ -55,8 +55,13 @@ def test_few_steps_have_more_updates_and_fewer_environments(usual):
     assert (learner.tasks, learner.task_duration) == ("task|simplex", "episode")
     assert transitions(learner) == transitions(usual.learner)
     assert plan(usual, 5_400, None, FAST).config.network.members == 2
-    in_between = plan(usual, 50_000, None, FAST).config.learner
-    assert updates_per_step(in_between) == pytest.approx(TOTAL_UPDATES / 50_000, rel=0.05)
+
+
+def test_a_third_of_the_steps_have_the_updates_of_all(usual):
+    planned = plan(usual, 100_000, None, FAST).config
+    assert updates_per_step(planned.learner) == pytest.approx(3 * updates_per_step(usual.learner), rel=0.05)
+    assert planned.learner.priority_exponent == usual.learner.priority_exponent
+    assert planned.network == replace(usual.network, members=2)
 
 
 @pytest.mark.parametrize("images", [False, True])
@@ -81,7 +86,7 @@ def test_minutes_are_divided_between_training_and_scoring(usual, minutes, costs)
 
 def test_beside_steps_less_time_first_takes_updates_and_then_steps(usual):
     relaxed, hurried, impossible = (plan(usual, 10_000, minutes, SLOW).config.learner for minutes in (60, 1.5, 0.1))
-    assert updates_per_step(relaxed) == pytest.approx(TOTAL_UPDATES / 10_000, rel=0.05)
+    assert updates_per_step(relaxed) == 1
     assert 1 / 16 < updates_per_step(hurried) < updates_per_step(relaxed)
     assert updates_per_step(impossible) == pytest.approx(1 / 16, rel=0.3)
     assert {relaxed.budget, hurried.budget, impossible.budget} == {10_000}

@@ -54,8 +54,15 @@ class Actor:
         self._network = Runs([job.agent.make_network() for _ in job.seeds])
         worlds = [seed for stream in streams for seed in stream.environments]
         batch = job.environments.batch(worlds, job.config.gamma)
-        length, repeat_exponent = job.config.trajectory_length, job.config.repeat_exponent
-        self._rollout = Rollout(job.agent, self._network, batch, length, repeat_exponent=repeat_exponent)
+        config = job.config
+        self._rollout = Rollout(
+            job.agent,
+            self._network,
+            batch,
+            config.trajectory_length,
+            repeat_exponent=config.repeat_exponent,
+            repeat_share=config.repeat_share,
+        )
         self._tasks = CurrentTasks(self._draws, job.config, len(job.seeds), batch.features, self._device)
         self._produced = 0
 

@@ -58,6 +58,8 @@ class LearnerConfig:
     """Share of the budget in which ε falls linearly from 1 to these values in all environments; 0 starts with them."""
     repeat_exponent: float | None = None
     """Random actions are repeated n times with probability ∝ n^-repeat_exponent, 2 for example; None never repeats."""
+    repeat_share: float = 1.0
+    """Share of the environments that repeat random actions, spread evenly over those of all ε."""
     replay_ratio: int = 0
     """Replayed trajectories per round, in addition to the new one; 0 is Algorithm 1."""
     replay_capacity: int = 10_000
@@ -106,6 +108,8 @@ class LearnerConfig:
             )
         if self.repeat_exponent is not None and not 1 <= self.repeat_exponent < float("inf"):
             raise InputError(f"repeat_exponent is {self.repeat_exponent}; expected at least 1, or None.")
+        if not 0 < self.repeat_share <= 1:
+            raise InputError(f"repeat_share is {self.repeat_share}; expected a number above 0, at most 1.")
         if not 0 < self.gamma <= 1:
             raise InputError(f"gamma is {self.gamma}; expected a number above 0, at most 1.")
         if not 0 <= self.replay_ratio <= 1000:

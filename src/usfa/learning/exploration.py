@@ -22,11 +22,12 @@ class Exploration:
     reached which independent random actions reach with a probability that falls exponentially with the distance.
     """
 
-    def __init__(self, shape: tuple[int, int], exponent: float | None = None) -> None:
-        """Args: shape (R, B), and the exponent; None does not repeat actions."""
+    def __init__(self, shape: tuple[int, int], exponent: float | None = None, share: float = 1.0) -> None:
+        """Args: shape (R, B), the exponent (None does not repeat actions), and the share of B that repeats actions."""
         self.action = np.zeros(shape, np.int64)  # the random action that is repeated
         self.left = np.zeros(shape, np.int64)  # number of repetitions still to come
         self._cumulative = None if exponent is None else _cumulative(exponent)
+        self._repeating = np.diff(np.ceil(np.arange(shape[1] + 1) * share)) > 0  # [B]  the first, and then evenly
 
     def actions(
         self,
@@ -44,6 +45,7 @@ class Exploration:
         repeats = (self.left > 0) & possible & ~first
         start, random = _draws(legal, epsilon, rngs)
         length = 1 + np.stack([self._cumulative.searchsorted(rng.random(greedy.shape[1])) for rng in rngs])
+        length = np.where(self._repeating, length, 1)
         starts = ~repeats & start
         self.action[:] = np.where(starts, random, self.action)
         self.left[:] = np.where(starts, length - 1, np.where(repeats, self.left - 1, 0))

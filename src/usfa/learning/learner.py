@@ -429,7 +429,13 @@ class LocalActing(Acting):
         config = learner.config
         batch = learner.environments.batch([seed for run in seeds for seed in run], config.gamma)
         self.rollout = Rollout(
-            learner.agent, learner.network, batch, config.trajectory_length, learner.device, config.repeat_exponent
+            learner.agent,
+            learner.network,
+            batch,
+            config.trajectory_length,
+            learner.device,
+            config.repeat_exponent,
+            config.repeat_share,
         )
         self.tasks = CurrentTasks(learner.draws, config, len(seeds), batch.features, learner.device)
 

@@ -45,14 +45,15 @@ class Rollout:
         length: int,
         device: torch.device | None = None,
         repeat_exponent: float | None = None,
+        repeat_share: float = 1.0,
     ) -> None:
-        """The last argument is `LearnerConfig.repeat_exponent`."""
+        """The last arguments are those of `LearnerConfig`."""
         runs = len(network.networks)
         self.batch = batch
         self.device = device or torch.device("cpu")
         self.shape = (runs, len(batch) // runs)
         self._agent = agent
-        self._exploration = Exploration(self.shape, repeat_exponent)
+        self._exploration = Exploration(self.shape, repeat_exponent, repeat_share)
         self._act = over_runs(self._greedy, network)
         memory = agent.initial_state(self.shape[1])
         self.core_state: CoreState = tuple(x.expand(runs, *x.shape).to(self.device, copy=True) for x in memory)

@@ -1,9 +1,9 @@
 """The budget rule: from steps and minutes to environments, updates per step and the scoring afterwards.
 
-Learning needs some thousands of updates, whatever the number of steps. With many steps there is an update for every 16
-of them; with few steps there are more, up to one per step, each on other replayed transitions. Then values of actions
-that were hardly tried are overestimated: two networks, whose lower values count, counter this, and environments that
-keep an often extreme preference for a whole episode try them. What each is worth: docs/mo-gymnasium.md.
+Learning needs thousands of updates, whatever the number of steps. With fewer steps than by default there are as many
+updates as by default, up to one per step, each on other replayed transitions. Then values of actions that were hardly
+tried are overestimated: two networks, whose lower values count, counter this. With few steps environments also keep an
+often extreme preference for a whole episode, which tries such actions. What each is worth: docs/mo-gymnasium.md.
 """
 
 from __future__ import annotations
@@ -28,11 +28,10 @@ from usfa.tasks import parse_tasks
 
 __all__ = ["Costs", "Plan", "check_budget", "measured_costs", "plan"]
 
-TOTAL_UPDATES = 6250
-"""Updates of a whole training. More than 16 times as many steps have an update for every 16, and fewer steps than
-updates have one update each."""
 MAX_UPDATES_PER_STEP = 1.0
 """Updates per step with few steps."""
+FEW_STEPS = 0.5
+"""Updates per step above which steps are few: each is replayed so often that other settings are better."""
 MOST_TIME_ON_UPDATES = 4.0
 """Time of updates relative to that of the steps, if the budget is a time: where steps are quick, there are more of them
 rather than more updates for each."""
@@ -46,8 +45,8 @@ CHECKPOINTS = 20
 SCORING_SHARE = 0.1
 """Largest share of the steps and of the time that is spent on scores."""
 QUICK_START: dict[str, Any] = {"epsilon": 0.05, "epsilon_decay": 0.0, "priority_exponent": 0.0, "ema": 0.01}
-"""Settings with more updates per step than usual, and for images. Random steps at the start would use up too many, and
-priorities overfit the few trajectories that are replayed again and again."""
+"""Settings with few steps, and for images. Random steps at the start would use up too many, and priorities overfit the
+few trajectories that are replayed again and again."""
 _TRIAL = 4  # updates to measure their time
 
 
@@ -85,7 +84,7 @@ def plan(
         frames: environment steps per seed; None for as many as there is time for.
         minutes: of the whole command, with measuring before and scoring after training; None for no limit.
         costs: from :func:`measured_costs`.
-        large_scale: `network.output_scale` with more updates per step than usual; by default as it is.
+        large_scale: `network.output_scale` with few steps; by default as it is.
     """
     check_budget(frames, minutes)
     usual = updates_per_step(config.learner)
@@ -97,7 +96,7 @@ def plan(
         return len(config.seeds) * steps * (costs.step + costs.acting + density * costs.update)
 
     def density_of(steps: float) -> float:
-        wanted = updates_for(steps, usual)
+        wanted = updates_for(steps, config.learner)
         return wanted if frames is not None else min(wanted, most_updates)
 
     def fits(steps: float) -> bool:
@@ -113,8 +112,10 @@ def plan(
     learner = _with_density(config.learner, steps, density)
     network = config.network
     if updates_per_step(learner) > usual:
+        network = replace(network, members=MEMBERS)
+    if updates_per_step(learner) > FEW_STEPS:
         learner = replace(learner, task_duration="episode", tasks=f"task|{config.learner.tasks}", **QUICK_START)
-        network = replace(network, members=MEMBERS, output_scale=large_scale or network.output_scale)
+        network = replace(network, output_scale=large_scale or network.output_scale)
     if frames is None:
         learner = replace(learner, budget=max(1, round(left)), budget_unit="seconds")
     else:
@@ -131,9 +132,10 @@ def plan(
     return Plan(chosen, _sentence(chosen, steps, needed, costs))
 
 
-def updates_for(steps: float, usual: float) -> float:
-    """Updates per step: enough for `TOTAL_UPDATES` updates in all, from the usual number to `MAX_UPDATES_PER_STEP`."""
-    return float(np.clip(TOTAL_UPDATES / max(steps, 1), usual, max(MAX_UPDATES_PER_STEP, usual)))
+def updates_for(steps: float, usual: LearnerConfig) -> float:
+    """Updates per step: the usual number, or more, so that a short training has as many updates as the usual one."""
+    least = updates_per_step(usual)
+    return float(np.clip(least * usual.budget / max(steps, 1), least, max(MAX_UPDATES_PER_STEP, least)))
 
 
 def updates_per_step(learner: LearnerConfig) -> float:
