@@ -171,6 +171,14 @@ def test_state_goes_on_the_same(before, make):
         assert torch.equal(one, two)
 
 
+@pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])
+def test_damaged_priorities_are_refused(value):
+    stored, added = prioritised(torch.ones(2, R, B)).state()
+    stored["priority"][0, 1, 0] = value
+    with pytest.raises(InputError, match=r"^The priorities of the replay buffer are damaged; expected finite numbers"):
+        PrioritisedReplay(2, 0.6).load_state(stored, added, torch.device("cpu"))
+
+
 def test_state_goes_where_the_learner_is():
     """The "meta" device stands for a GPU."""
     replay, other = Replay(4), Replay(4)

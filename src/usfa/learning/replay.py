@@ -149,6 +149,8 @@ class PrioritisedReplay(Replay):
         super().load_state(rest, added, device)
         if _PRIORITY in stored:
             saved = stored[_PRIORITY].numpy()
+            if not ((saved >= 0) & np.isfinite(saved)).all():
+                raise InputError("The priorities of the replay buffer are damaged; expected finite numbers from 0 up.")
             self._priority = np.zeros((saved.shape[0], self.capacity, saved.shape[2]))
             self._priority[:, : self.size] = saved
 

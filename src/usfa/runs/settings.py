@@ -58,6 +58,8 @@ _VECTORS = LearnerConfig(
     epsilon=0.02,
     epsilon_max=1.0,
     epsilon_decay=0.25,
+    repeat_exponent=2.0,
+    repeat_share=0.25,
     replay_ratio=15,
     replay_capacity=1000,
     priority_exponent=0.6,
@@ -70,6 +72,7 @@ _VECTORS = LearnerConfig(
 _IMAGES = replace(
     _VECTORS,
     task_duration="trajectory",
+    repeat_exponent=None,
     trajectory_length=16,
     updates_per_round=8,
     replay_ratio=1,

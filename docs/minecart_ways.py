@@ -1,0 +1,81 @@
+"""Draw the ways of an agent on minecart, one preference per panel: python docs/minecart_ways.py runs/minecart
+
+The agent, for example: usfa train minecart-v0 --frames 100000 --learner.gamma 0.98 --out runs/minecart
+"""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import mo_gymnasium
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Circle
+from mo_gymnasium.envs.minecart.minecart import BASE_RADIUS, MINE_RADIUS
+from numpy.typing import NDArray
+
+import usfa
+from usfa.figures.style import INK, PAGE, save, styled
+
+OUT = Path(__file__).parent / "results" / "mo" / "minecart-ways.png"
+PREFERENCES = {
+    "first ore": (1.0, 0.0, 0.0),
+    "second ore": (0.0, 1.0, 0.0),
+    "both, fuel is cheap": (0.45, 0.45, 0.1),
+    "both, fuel counts": (0.25, 0.25, 0.5),
+}
+FIRST, SECOND, WAY = "#D55E00", "#0072B2", "#222222"
+EPISODES, STEPS = 5, 300
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=OUT)
+    words = parser.parse_args()
+    agent = usfa.load(words.run, words.seed)
+    with closing(mo_gymnasium.make("minecart-v0")) as env, styled():
+        figure = Figure(figsize=(PAGE, 2.3), layout="constrained")
+        for axes, (title, w) in zip(figure.subplots(1, len(PREFERENCES)), PREFERENCES.items(), strict=True):
+            draw_map(axes, env.unwrapped.mines)
+            found = [way(env, agent.policy(np.array(w)), seed) for seed in range(EPISODES)]
+            for places, _ in found:
+                axes.plot(*places.T, color=WAY, linewidth=0.9, alpha=0.6)
+            delivered = np.mean([phi for _, phi in found], axis=0)
+            axes.set_title(f"{title}\n{delivered[0]:.2f}, {delivered[1]:.2f}, fuel {delivered[2]:.1f}", fontsize=7.5)
+        save(figure, words.out)
+
+
+def draw_map(axes: Axes, mines: list[Any]) -> None:
+    """The base in the corner and the mines, with the mean ores of a scoop."""
+    axes.add_patch(Circle((0, 0), BASE_RADIUS, color="#dddddd"))
+    axes.text(0.02, 0.03, "base", fontsize=6.5, color=INK)
+    for mine in mines:
+        first, second = (distribution.mean() for distribution in mine.distributions)
+        axes.add_patch(Circle(mine.pos, MINE_RADIUS, color="#f1f1f1"))
+        for offset, amount, colour in ((-0.045, first, FIRST), (0.045, second, SECOND)):
+            axes.add_patch(Circle(mine.pos + np.array([offset, 0]), 0.2 * amount, color=colour))
+    axes.set(xlim=(-0.02, 1.02), ylim=(1.02, -0.02), aspect="equal", xticks=[], yticks=[])
+
+
+def way(env: Any, policy: Any, seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Places of the cart in one episode, [T, 2], and what it delivered and burned."""
+    seen, _ = env.reset(seed=seed)
+    policy.reset()
+    places, total = [seen[:2]], np.zeros(3)
+    for _ in range(STEPS):
+        seen, phi, terminated, truncated, _ = env.step(policy(seen))
+        places.append(seen[:2])
+        total += phi
+        if terminated or truncated:
+            break
+    return np.array(places, np.float64), total
+
+
+if __name__ == "__main__":
+    main()
