@@ -30,7 +30,7 @@ __all__ = ["Costs", "Plan", "check_budget", "measured_costs", "plan"]
 
 MAX_UPDATES_PER_STEP = 1.0
 """Updates per step with few steps."""
-FEW_STEPS = 0.5
+FEW_STEPS = 0.9
 """Updates per step above which steps are few: each is replayed so often that other settings are better."""
 MOST_TIME_ON_UPDATES = 4.0
 """Time of updates relative to that of the steps, if the budget is a time: where steps are quick, there are more of them
