@@ -10,7 +10,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import mo_gymnasium
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -19,6 +18,7 @@ from mo_gymnasium.envs.minecart.minecart import BASE_RADIUS, MINE_RADIUS
 from numpy.typing import NDArray
 
 import usfa
+from usfa.environments import make
 from usfa.figures.style import INK, PAGE, save, styled
 
 OUT = Path(__file__).parent / "results" / "mo" / "minecart-ways.png"
@@ -39,7 +39,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=OUT)
     words = parser.parse_args()
     agent = usfa.load(words.run, words.seed)
-    with closing(mo_gymnasium.make("minecart-v0")) as env, styled():
+    env: Any = make("minecart-v0")
+    with closing(env), styled():
         figure = Figure(figsize=(PAGE, 2.3), layout="constrained")
         for axes, (title, w) in zip(figure.subplots(1, len(PREFERENCES)), PREFERENCES.items(), strict=True):
             draw_map(axes, env.unwrapped.mines)
