@@ -286,15 +286,20 @@ def figure_of(curves: pd.DataFrame, ceilings: Mapping[str, float]) -> Figure:
 
 
 def _row(row: Sequence[Axes], curves: pd.DataFrame, best: float) -> None:
-    """Both panels have one scale, from the lowest end of a run to the optimum; earlier scores may be far below."""
+    """Both panels have one scale, from the lowest end of a run to the optimum; earlier scores may be far below.
+
+    Races by steps are in the panel of steps only, with thin lines: every number of steps is a training of its own.
+    """
     last = curves.loc[curves.groupby(["race", "algorithm", "seed"]).seconds.idxmax()]
     lowest, highest = last.utility.min(), np.fmax(best, last.utility.max())
     margin = 0.12 * (highest - lowest)
     row[0].set(xlim=(0, 1.05 * last.seconds.max()), ylim=(lowest - margin, highest + margin))
     for axes, unit in zip(row, ("seconds", "steps"), strict=True):
         for algorithm, (_, colour) in ALGORITHMS.items():
-            for _, runs in curves[curves.algorithm == algorithm].groupby("race"):
-                _curve(axes, runs, unit, colour)
+            for race, runs in curves[curves.algorithm == algorithm].groupby("race"):
+                by_steps = str(race).endswith("steps")
+                if unit == "steps" or not by_steps:
+                    _curve(axes, runs, unit, colour, width=0.6 if by_steps else 1.3)
         axes.axhline(best, color=INK, lw=0.8, ls="--")  # nothing where it is not known
     row[1].set_xscale("log")
     means = last[last.race == "time"].groupby("algorithm").utility.mean()
@@ -306,14 +311,14 @@ def _row(row: Sequence[Axes], curves: pd.DataFrame, best: float) -> None:
     label_ends(row[0], labels)
 
 
-def _curve(axes: Axes, runs: pd.DataFrame, unit: str, colour: str) -> None:
+def _curve(axes: Axes, runs: pd.DataFrame, unit: str, colour: str, width: float) -> None:
     """The mean of the seeds; what is scored before training has no place on a logarithmic axis."""
     if not len(runs):
         return
     points = runs.assign(point=runs.groupby("seed").cumcount())
     points = points[points[unit] > 0].groupby("point")
     x, y = points[unit].mean(), points.utility
-    axes.plot(x, y.mean(), color=colour, lw=1.3)
+    axes.plot(x, y.mean(), color=colour, lw=width)
     axes.plot([x.iloc[-1]] * 2, [y.min().iloc[-1], y.max().iloc[-1]], color=colour, lw=1.2)
     axes.plot(x.iloc[-1], y.mean().iloc[-1], "o", color=colour, ms=4.5, mew=0)
     if unit == "seconds":  # towards the label of a racer that was done earlier
