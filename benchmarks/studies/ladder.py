@@ -4,8 +4,8 @@
 
 Climbing a rung takes a step; the other action lets go, which ends the episode with a coin. The treasure is on top.
 Random actions reach it with a probability of 2^-rungs per episode, and those of an ε-greedy agent that has learned of
-the coin with (ε/2)^rungs. A random action that is repeated for n steps with a probability ∝ n^-2, as by default in a
-quarter of the environments, climbs 45 rungs about once in 150 times.
+the coin with (ε/2)^rungs. A random action that is repeated for n steps with a probability ∝ n^-2, as the rule does in
+a quarter of the environments, climbs 45 rungs about once in 150 times.
 """
 
 from __future__ import annotations

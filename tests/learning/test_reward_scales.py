@@ -35,16 +35,12 @@ register("paying-any", Paying)
 
 
 def config_for(factor, **learner):
-    """Settings as `usfa train` measures them; random actions, so that all factors see the same transitions.
-
-    They are not repeated: losses of a few rounds then show that something is learned.
-    """
+    """Settings as `usfa train` measures them; random actions, so that all factors see the same transitions."""
     config = settings_for("paying-any", {"factor": factor})
     learner = {
         "environments": 8,
         "epsilon": 1.0,
         "epsilon_max": None,
-        "repeat_exponent": None,
         "updates_per_round": 4,
         "replay_ratio": 1,
         **learner,

@@ -58,10 +58,11 @@ def test_few_steps_have_more_updates_and_fewer_environments(usual):
 
 
 def test_a_third_of_the_steps_have_the_updates_of_all(usual):
-    planned = plan(usual, 100_000, None, FAST).config
+    planned = plan(usual, 100_000, None, FAST, repetition=True).config
     assert updates_per_step(planned.learner) == pytest.approx(3 * updates_per_step(usual.learner), rel=0.05)
     assert planned.learner.priority_exponent == usual.learner.priority_exponent
     assert planned.network == replace(usual.network, members=2)
+    assert (planned.learner.repeat_exponent, planned.learner.repeat_share) == (2.0, 0.25)
 
 
 @pytest.mark.parametrize("images", [False, True])

@@ -44,6 +44,8 @@ CHECKPOINTS = 20
 """Expected checkpoints of a run, one per round at most, so that an interruption loses few steps."""
 SCORING_SHARE = 0.1
 """Largest share of the steps and of the time that is spent on scores."""
+REPETITION: dict[str, Any] = {"repeat_exponent": 2.0, "repeat_share": 0.25}
+"""Exploration that reaches what is far with few steps, in a quarter of the environments."""
 QUICK_START: dict[str, Any] = {"epsilon": 0.05, "epsilon_decay": 0.0, "priority_exponent": 0.0, "ema": 0.01}
 """Settings with few steps, and for images. Random steps at the start would use up too many, and priorities overfit the
 few trajectories that are replayed again and again."""
@@ -75,7 +77,12 @@ def check_budget(frames: int | None, minutes: float | None) -> None:
 
 
 def plan(
-    config: TrainConfig, frames: int | None, minutes: float | None, costs: Costs, large_scale: float | None = None
+    config: TrainConfig,
+    frames: int | None,
+    minutes: float | None,
+    costs: Costs,
+    large_scale: float | None = None,
+    repetition: bool = False,
 ) -> Plan:
     """Fit the default settings of an environment to a number of steps, to a time, or to both.
 
@@ -85,6 +92,7 @@ def plan(
         minutes: of the whole command, with measuring before and scoring after training; None for no limit.
         costs: from :func:`measured_costs`.
         large_scale: `network.output_scale` with few steps; by default as it is.
+        repetition: whether some environments repeat random actions if there are more updates per step than usual.
     """
     check_budget(frames, minutes)
     usual = updates_per_step(config.learner)
@@ -113,6 +121,7 @@ def plan(
     network = config.network
     if updates_per_step(learner) > usual:
         network = replace(network, members=MEMBERS)
+        learner = replace(learner, **REPETITION) if repetition else learner
     if updates_per_step(learner) > FEW_STEPS:
         learner = replace(learner, task_duration="episode", tasks=f"task|{config.learner.tasks}", **QUICK_START)
         network = replace(network, output_scale=large_scale or network.output_scale)

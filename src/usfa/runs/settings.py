@@ -58,8 +58,6 @@ _VECTORS = LearnerConfig(
     epsilon=0.02,
     epsilon_max=1.0,
     epsilon_decay=0.25,
-    repeat_exponent=2.0,
-    repeat_share=0.25,
     replay_ratio=15,
     replay_capacity=1000,
     priority_exponent=0.6,
@@ -72,7 +70,6 @@ _VECTORS = LearnerConfig(
 _IMAGES = replace(
     _VECTORS,
     task_duration="trajectory",
-    repeat_exponent=None,
     trajectory_length=16,
     updates_per_round=8,
     replay_ratio=1,
@@ -146,7 +143,7 @@ def settings_for(
     with threads(config.threads):
         costs = measured_costs(config, partial(_trial, config), played.seconds_per_step, played.longest)
     costs = costs._replace(start=time.perf_counter() - began)
-    planned = plan(config, frames, minutes, costs, large_scale=_mean_size(returns))
+    planned = plan(config, frames, minutes, costs, large_scale=_mean_size(returns), repetition=not spec.is_image)
     if console is not None:
         console.print(planned.sentence, highlight=False, markup=False, soft_wrap=True)
     return planned.config
