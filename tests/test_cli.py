@@ -17,6 +17,7 @@ from websockets.sync.client import connect
 from fake_agents import untrained
 from usfa.agents import save_agent
 from usfa.cli import COMMANDS, main
+from usfa.cli.tables import print_table
 from usfa.cli.train import Train
 from usfa.decisions import RULES
 from usfa.environments import ENVIRONMENTS
@@ -796,6 +797,15 @@ def test_absurd_random_seeds_are_one_sentence(desk, capsys, rng):
     assert f"--rng is {rng}; expected a whole number" in refusal(
         capsys, desk, ["evaluate", "trip", "--rng", rng, "--task", "1,0"]
     )
+
+
+def test_narrow_terminals_break_texts_but_no_numbers(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "48")
+    row = {"candidates": "train+task", "rule": "own_module:A" + "n" * 30, "score": 12345.6789, "gap": 0.12345}
+    print_table(pd.DataFrame([row]), "title")
+    first, *rest = capsys.readouterr().out.splitlines()[2:]
+    assert first.split() == ["train+task", "own_module:Ann", "12345.67890", "0.12345"]
+    assert "".join(line.strip() for line in rest) == "n" * 28
 
 
 def test_paths_with_brackets_are_shown_as_they_are(desk, capsys):

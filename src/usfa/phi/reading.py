@@ -118,7 +118,7 @@ def _with_history(data: Transitions, history: int, path: Path) -> Transitions:
 
 
 def _gaps(data: Transitions, later: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Those of the rows, none the first of its episode, whose observation is not the next one of the row before."""
+    """Find the rows whose observation is not the next one of the row before; `later` are all but the first ones."""
     before, after = data.observation, data.next_observation
     if isinstance(before, Frames) and isinstance(after, Frames):  # stored once, so that places tell
         return later[before.places[later, 0] != after.places[later - 1, 0]]

@@ -117,23 +117,16 @@ def plan(
     if frames is not None and steps < frames:  # fewer updates first, then fewer steps
         steps, per_update = frames, duration(frames, 1) - duration(frames, 0)
         density = max(usual, (left - duration(frames, 0)) / per_update)
-    learner = _with_density(config.learner, steps, density)
-    network = config.network
-    if updates_per_step(learner) > usual:
-        network = replace(network, members=MEMBERS)
-        learner = replace(learner, **REPETITION) if repetition else learner
-    if updates_per_step(learner) > FEW_STEPS:
-        learner = replace(learner, task_duration="episode", tasks=f"task|{config.learner.tasks}", **QUICK_START)
-        network = replace(network, output_scale=large_scale or network.output_scale)
+    planned = _with_density(config, steps, density, large_scale, repetition)
+    learner = planned.learner
     if frames is None:
         learner = replace(learner, budget=max(1, round(left)), budget_unit="seconds")
     else:
         learner = replace(learner, budget=frames, time_limit=None if minutes is None else left)
     snapshots = min(evaluation.snapshots, learner.budget)
     chosen = replace(
-        config,
+        planned,
         learner=learner,
-        network=network,
         evaluation=replace(evaluation, snapshots=snapshots),
         checkpoint_every=max(1, min(config.checkpoint_every, _rounds(learner, steps) // CHECKPOINTS)),
     )
@@ -151,7 +144,21 @@ def updates_per_step(learner: LearnerConfig) -> float:
     return learner.updates_per_round / (learner.environments * learner.trajectory_length)
 
 
-def _with_density(learner: LearnerConfig, steps: int, density: float) -> LearnerConfig:
+def _with_density(
+    config: TrainConfig, steps: int, density: float, large_scale: float | None, repetition: bool
+) -> TrainConfig:
+    """Change the updates per step, and with them what more updates than usual need."""
+    learner, network = _with_updates(config.learner, steps, density), config.network
+    if updates_per_step(learner) > updates_per_step(config.learner):
+        network = replace(network, members=MEMBERS)
+        learner = replace(learner, **REPETITION) if repetition else learner
+    if updates_per_step(learner) > FEW_STEPS:
+        learner = replace(learner, task_duration="episode", tasks=f"task|{learner.tasks}", **QUICK_START)
+        network = replace(network, output_scale=large_scale or network.output_scale)
+    return replace(config, learner=learner, network=network)
+
+
+def _with_updates(learner: LearnerConfig, steps: int, density: float) -> LearnerConfig:
     """Change environments, updates and replay, so that every update has as many transitions as before."""
     length, usual = learner.trajectory_length, learner.environments
     wanted = steps / (length * MIN_ROUNDS)
