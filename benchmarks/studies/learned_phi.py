@@ -321,7 +321,7 @@ def _room_data(phi: usfa.LearnedPhi, texts: Sequence[str], act: Behaviour, steps
     inside = source("room", image_size=42)
     with inside.opened() as env:
         spec = ObservationSpec.of(env.observation_space)
-    return collect(rewarded(inside, texts), texts, spec, act, steps, seed, thin=False, history=phi.history)
+    return collect(rewarded(inside, texts), texts, spec, act, steps, seed, history=phi.history)
 
 
 def view(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:

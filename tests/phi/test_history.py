@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import gymnasium as gym
 import numpy as np
@@ -156,7 +157,7 @@ def test_collected_data_is_that_of_a_file_of_all_transitions(tmp_path):
 
     def collected(history):
         actions = RandomActions(np.random.default_rng(3))
-        return collect(source(Echo), names, spec, actions, 400, 1, thin=False, history=history)
+        return collect(source(Echo), names, spec, actions, 400, 1, history=history)
 
     single, stacked = collected(1), collected(3)
     arrays = {
@@ -190,30 +191,71 @@ def test_collected_data_is_that_of_a_file_of_all_transitions(tmp_path):
 # --- observations that are stored once ---
 
 
-def room_data(thin, steps=6000):
+def room_data(steps=6000, frames=None):
     spec = ObservationSpec((12, 12, 3))
     actions = RandomActions(np.random.default_rng(3))
-    return collect(source("room", **ROOM), ("a", "b"), spec, actions, steps, 1, thin=thin, history=3)
+    return collect(source("room", **ROOM), ("a", "b"), spec, actions, steps, 1, history=3, frames=frames)
 
 
-def test_all_transitions_are_those_that_thinning_keeps_some_of(tmp_path):
-    everything, part = room_data(thin=False), room_data(thin=True)
-    assert len(part) < 0.9 * len(everything)
-    assert everything.observation.store.nbytes < 1.2 * 6000 * 12 * 12 * 3  # each once
-    stacked = {x.tobytes() for x in np.asarray(everything.observation)}
-    assert {x.tobytes() for x in part.observation} <= stacked
-    assert part.rewards.sum() == everything.rewards.sum()
-    everything.save(tmp_path / "all.npz")
-    assert (tmp_path / "all.npz").stat().st_size < 1.5 * everything.observation.store.nbytes
-    again = read_transitions(tmp_path / "all.npz", everything.spec, 8, "room", 3)
-    for name in ("observation", "next_observation", "action", "rewards", "episode"):
-        np.testing.assert_array_equal(getattr(again, name), getattr(everything, name))
+COLUMNS = ("observation", "next_observation", "action", "rewards", "episode")
+
+
+def test_every_observation_is_stored_once(tmp_path):
+    data = room_data()
+    assert data.observation.store.nbytes < 1.2 * 6000 * 12 * 12 * 3
+    data.save(tmp_path / "all.npz")
+    assert (tmp_path / "all.npz").stat().st_size < 1.5 * data.observation.store.nbytes
+    again = read_transitions(tmp_path / "all.npz", data.spec, 8, "room", 3)
+    for name in COLUMNS:
+        np.testing.assert_array_equal(getattr(again, name), getattr(data, name))
     with pytest.raises(InputError, match=r"the environment 'big' has \(\d+, 16, 16, 3\): the data is of another one"):
         read_transitions(tmp_path / "all.npz", ObservationSpec((16, 16, 3)), 8, "big", 3)
 
 
+def test_observations_that_do_not_fit_into_memory_are_in_a_file(tmp_path, monkeypatch):
+    expected = room_data()
+    monkeypatch.setattr("usfa.phi.store.MOST_MEMORY", 500_000)
+    data, temporary = room_data(frames=tmp_path / "data.frames"), room_data()
+    size = (tmp_path / "data.frames").stat().st_size
+    assert size == expected.observation.store.nbytes
+    data.save(tmp_path / "data.npz")
+    temporary.save(tmp_path / "other.npz")
+    assert (tmp_path / "data.npz").stat().st_size < size / 2
+    for found in (
+        *(data, temporary),
+        *(read_transitions(tmp_path / name, data.spec, 8, "room", 3) for name in ("data.npz", "other.npz")),
+    ):
+        assert isinstance(found.observation.store, np.memmap)
+        for name in COLUMNS:
+            np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+
+
+def test_files_of_observations_that_are_torn_changed_or_missing_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("usfa.phi.store.MOST_MEMORY", 500_000)
+    path = tmp_path / "data.frames"
+    data = room_data(1500, path)
+    data.save(tmp_path / "data.npz")
+    content = path.read_bytes()
+    changed = bytes([content[0] ^ 1]) + content[1:]
+    for bad in (changed, content[:-1], content[: -12 * 12 * 3], b""):
+        path.write_bytes(bad)
+        with pytest.raises(InputError, match=r"data\.frames is torn or was changed"):
+            read_transitions(tmp_path / "data.npz", data.spec, 8, "room", 3)
+    path.unlink()
+    with pytest.raises(InputError, match=r"data\.frames is missing; expected the observations of .*data\.npz\.$"):
+        read_transitions(tmp_path / "data.npz", data.spec, 8, "room", 3)
+
+
+def test_a_disk_that_is_too_small_for_the_observations_is_told_before_the_first_step(tmp_path, monkeypatch):
+    monkeypatch.setattr("usfa.phi.store.MOST_MEMORY", 500_000)
+    monkeypatch.setattr("usfa.files.shutil.disk_usage", lambda _: SimpleNamespace(free=1000))
+    with pytest.raises(InputError, match=r"^The disk of .* has 0\.0 MiB left; expected at least 2\.5\."):
+        room_data(frames=tmp_path / "data.frames")
+    assert not (tmp_path / "data.frames").exists()
+
+
 def test_thinning_keeps_weighted_means():
-    everything = room_data(thin=False)
+    everything = room_data()
     assert everything.rare.mean() < 0.1
     part = everything.thinned(seed=2)
     assert part.rare.sum() == everything.rare.sum()
@@ -226,14 +268,14 @@ def test_thinning_keeps_weighted_means():
 
 
 def test_a_fifth_of_the_rows_of_an_update_have_a_rare_reward_and_the_loss_is_unbiased():
-    data = room_data(thin=False)
+    data = room_data()
     chance = _chances(data)
     chance /= chance.sum()
     assert chance[data.rare].sum() == pytest.approx(0.2)
     values = np.random.default_rng(0).random(len(data))
     weight = 1 / (chance * len(data))
     assert (chance * weight * values).sum() == pytest.approx(values.mean())
-    assert (_chances(room_data(thin=True)) == 1).all()
+    assert (_chances(data.thinned()) == 1).all()
 
 
 # --- learning ---

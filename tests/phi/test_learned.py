@@ -146,15 +146,6 @@ def test_weights_count_as_repetitions(trip_data):
     np.testing.assert_allclose(first.weight, second.weight, rtol=1e-3, atol=1e-4)
 
 
-def test_transitions_without_rare_rewards_are_thinned_out_and_count_for_more():
-    data = transitions("room", ("task:1000", "task:0100"), steps=9000)
-    rare = data.rewards.any(axis=1)
-    assert rare.sum() > 20
-    assert 2000 < len(data) < 3000  # the first 2000 are all kept
-    assert data.weight.sum() == pytest.approx(9000, rel=0.1)
-    assert (data.weight[rare] == 1).all()
-
-
 @pytest.mark.parametrize("learner", [RewardsThemselves(), LeastSquares()])
 def test_rewards_that_held_out_episodes_never_gave_are_kept(trip_data, learner):
     _, held = trip_data.split()
@@ -227,9 +218,11 @@ def angle(observation, action, next_observation):
     return float(next_observation[2])
 
 
-@pytest.mark.parametrize(("settings", "size"), [({"learner": "laplacian"}, 14.9), ({"rewards": angle}, 29.8)])
-def test_data_that_does_not_fit_into_memory_is_refused_first(settings, size):
-    sentence = rf"^steps is 1,000,000,000, whose observations would take {size} GiB; expected at most 3 GiB: set fewer"
+@pytest.mark.parametrize("settings", [{"learner": "laplacian"}, {"rewards": angle}])
+def test_data_that_does_not_fit_into_memory_is_refused_first(settings):
+    sentence = (
+        r"^steps is 1,000,000,000, which would take 37\.3 GiB of memory besides the observations; expected at"
+    )
     with pytest.raises(InputError, match=sentence):
         usfa.learn_features("CartPole-v1", steps=10**9, console=None, **settings)
 

@@ -229,17 +229,30 @@ def test_another_process_needs_trust_for_functions_of_phi(
         assert not (tmp_path / "ran").exists()
 
 
+ROOM = {"image_size": 12, "side": 4.0, "types": 2, "objects_per_type": 4, "decisions": 10, "clearance": 0.6}
+
+
 @pytest.mark.parametrize(
-    ("learner", "rewards"),
+    "settings",
     [
-        (NetworkFit(hidden=(16,), steps=600, batch=32), ("tasks:trip-train",)),
-        (Laplacian(hidden=(16,), steps=600, batch=32), ()),
+        {"rewards": ("tasks:trip-train",), "learner": NetworkFit(hidden=(16,), steps=600, batch=32), "steps": 300},
+        {"learner": Laplacian(hidden=(16,), steps=600, batch=32), "steps": 300},
+        {
+            "environment": "room",
+            "rewards": ("task:1,0", "task:0,1"),
+            "environment_arguments": ROOM,
+            "learner": NetworkFit((8,), ((4, 4, 2),), steps=600, batch=8),
+            "steps": 2000,
+        },
     ],
+    ids=["rewards", "without rewards", "observations on the disk"],
 )
-def test_a_killed_run_continues_to_the_same_phi(tmp_path, monkeypatch, learner, rewards):
-    config = FeaturesConfig("trip", rewards, learner=learner, features=2, steps=300)
+@pytest.mark.filterwarnings("ignore:φ with 2 features cannot express")
+def test_a_killed_run_continues_to_the_same_phi(tmp_path, monkeypatch, settings):
+    config = FeaturesConfig(**{"environment": "trip", "features": 2} | settings)
     whole = usfa.learn_features(config=config, console=None)
     save = RunDirectory.save_checkpoint
+    monkeypatch.setattr("usfa.phi.store.MOST_MEMORY", 100_000)
 
     def stop_after_saving(self, *arguments):
         save(self, *arguments)
@@ -249,6 +262,7 @@ def test_a_killed_run_continues_to_the_same_phi(tmp_path, monkeypatch, learner, 
     with pytest.raises(KeyboardInterrupt):
         usfa.learn_features(config=config, out=tmp_path / "run", console=None)
     monkeypatch.undo()
+    assert (tmp_path / "run" / "data.frames").exists() == (config.environment == "room")
     assert usfa.learn_features(config=config, out=tmp_path / "run", existing="resume", console=None).text == whole.text
 
 

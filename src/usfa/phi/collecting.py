@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from usfa.environments import Batch, EnvironmentSource, History, ObservationSpec
 from usfa.errors import InputError
 from usfa.phi.data import Transitions
-from usfa.phi.stores import ENVIRONMENTS, Everything, Thinned
+from usfa.phi.store import ENVIRONMENTS, TransitionStore
 
 __all__ = ["Behaviour", "RandomActions", "collect"]
 
@@ -60,14 +61,10 @@ def collect(
     seed: int = 0,
     on_steps: Callable[[int], object] | None = None,
     *,
-    thin: bool = True,
     history: int = 1,
+    frames: Path | None = None,
 ) -> Transitions:
-    """Act in environments whose φ are the K rewards, and keep transitions.
-
-    Where rewards are rare, such as those of collecting an object, `thin` keeps all transitions with one, and four
-    others for each of them. The others count for more, so that weighted means stay what they were; transitions of an
-    episode are then no longer consecutive. Otherwise every observation is stored once.
+    """Act in environments whose φ are the K rewards, and keep all transitions, each observation once.
 
     Args:
         environments: with the vector of rewards as φ, see `usfa.environments.rewarded`.
@@ -77,12 +74,12 @@ def collect(
         steps: of all environments together.
         seed: of the environments.
         on_steps: called with the number of steps after each.
-        thin: whether to leave out transitions without a rare reward.
         history: H, the number of observations before each next one that are kept.
+        frames: file for observations that do not fit into memory, see :class:`TransitionStore`.
     """
     rng = np.random.default_rng([seed, 5])
     size = max(1, min(ENVIRONMENTS, steps // 100))
-    kept = Thinned(rng, steps, spec, history) if thin else Everything(steps, spec, history)
+    kept = TransitionStore(steps, spec, history, frames)
     with closing(environments.batch(rng.integers(2**31, size=size).tolist(), 0.99)) as batch:
         episode, episodes = np.arange(size), size
         past = History(history, kept.seen(batch.observation, batch.first))

@@ -14,14 +14,12 @@ from numpy.typing import NDArray
 from usfa.environments import ObservationSpec
 from usfa.errors import InputError
 from usfa.files import write_atomically
-from usfa.phi.frames import Frames, Observations
+from usfa.phi.frames import Frames, Observations, frames_file, save_frames
 
-__all__ = ["COMMON_PER_RARE", "WARM_UP", "Transitions", "check_rewards", "concatenated", "most_common"]
+__all__ = ["Transitions", "check_rewards", "concatenated", "most_common"]
 
-WARM_UP = 2000
-"""Transitions that are all kept, to find out which rewards are rare."""
-COMMON_PER_RARE = 4
-"""Transitions without a rare reward that are kept for each with one."""
+_FEW = 2000  # transitions that are never thinned
+_COMMON_PER_RARE = 4  # transitions without a rare reward that thinning keeps for each with one
 
 
 @dataclass(frozen=True)
@@ -93,8 +91,8 @@ class Transitions:
         rare.
         """
         rare = self.rare
-        others, keep = np.flatnonzero(~rare), COMMON_PER_RARE * int(rare.sum())
-        if self.is_thinned or len(self) <= WARM_UP or keep >= len(others) or not keep:
+        others, keep = np.flatnonzero(~rare), _COMMON_PER_RARE * int(rare.sum())
+        if self.is_thinned or len(self) <= _FEW or keep >= len(others) or not keep:
             return self
         kept = np.random.default_rng([seed, 17]).permutation(others)[:keep]
         part = self.rows(np.sort(np.concatenate([np.flatnonzero(rare), kept])))
@@ -111,17 +109,23 @@ class Transitions:
             groups.setdefault(own.tobytes(), []).append(episode)
         return [np.array(group) for group in groups.values()]
 
-    def _saved_observations(self) -> tuple[dict[str, NDArray[Any]], NDArray[Any], NDArray[Any]]:
+    def _saved_observations(self, path: Path) -> tuple[dict[str, NDArray[Any]], NDArray[Any], NDArray[Any]]:
         """Observations as a file holds them: themselves, or their places among frames that are stored once."""
         before, after = self.observation, self.next_observation
-        if isinstance(before, Frames) and isinstance(after, Frames) and before.store is after.store:
-            return {"frames": before.store}, before.places, after.places
-        return {}, np.asarray(before), np.asarray(after)
+        if not (isinstance(before, Frames) and isinstance(after, Frames) and before.store is after.store):
+            return {}, np.asarray(before), np.asarray(after)
+        if isinstance(before.store, np.memmap):
+            checksum = save_frames(before.store, frames_file(path))
+            return {"frames_sha256": np.array(checksum)}, before.places, after.places
+        return {"frames": before.store}, before.places, after.places
 
     def save(self, path: Path) -> None:
-        """Write an npz file that :func:`usfa.phi.read_transitions` reads."""
+        """Write an npz file that :func:`usfa.phi.read_transitions` reads.
+
+        Observations that do not fit into memory are in a file beside it, NAME.frames, which it has the checksum of.
+        """
         content = io.BytesIO()
-        frames, before, after = self._saved_observations()
+        frames, before, after = self._saved_observations(path)
         np.savez(
             content,
             **frames,  # type: ignore[arg-type]  # arrays by name

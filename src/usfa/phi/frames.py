@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Frames", "Observations"]
+from usfa.environments import ObservationSpec
+from usfa.errors import InputError
+from usfa.files import require_space
+
+__all__ = ["Frames", "Observations", "frames_file", "read_frames", "save_frames"]
 
 
 class Frames:
@@ -36,3 +44,39 @@ class Frames:
 
 Observations = NDArray[Any] | Frames
 """Observations [N, ...], as an array or by their places."""
+
+
+# --- files, for observations that do not fit into memory ---
+
+_COPIED = 1024  # frames at a time
+
+
+def frames_file(data: Path) -> Path:
+    """The file of the observations that belong to a file of transitions."""
+    return data.with_suffix(".frames")
+
+
+def save_frames(frames: np.memmap[Any, Any], path: Path) -> str:
+    """Write frames to a file, unless they are mapped from it; return its checksum."""
+    if frames.filename is None or Path(frames.filename) != path.absolute():
+        require_space(path.parent, frames.nbytes)
+        with path.open("wb") as file:
+            for begin in range(0, len(frames), _COPIED):
+                file.write(np.ascontiguousarray(frames[begin : begin + _COPIED]).data)
+            os.fsync(file.fileno())
+    return _digest(path)
+
+
+def read_frames(path: Path, spec: ObservationSpec, checksum: str) -> np.memmap[Any, Any]:
+    """Map a file of frames [F, ..., C] into memory; raise InputError if it is not the one with this checksum."""
+    if not path.is_file():
+        raise InputError(f"File {path} is missing; expected the observations of {path.with_suffix('.npz')}.")
+    size = math.prod(spec.shape) * np.dtype(spec.dtype).itemsize
+    if not path.stat().st_size or path.stat().st_size % size or _digest(path) != checksum:
+        raise InputError(f"File {path} is torn or was changed: its checksum does not match its content.")
+    return np.memmap(path, spec.dtype, "r", shape=(path.stat().st_size // size, *spec.shape))
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

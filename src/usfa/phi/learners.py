@@ -29,6 +29,7 @@ __all__ = [
     "RewardsThemselves",
     "default_learner",
     "descend",
+    "part_of",
     "tensors_of",
 ]
 

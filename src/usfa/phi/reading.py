@@ -2,7 +2,7 @@
 
 They hold observations [N, ...], actions [N], next_observations [N, ...], rewards [N] or [N, K], and episodes [N] or
 terminals and timeouts [N]; reward_names and weights are optional. φ of a history needs all transitions of an episode in
-order.
+order. Those of our own files may be in a file beside the archive, NAME.frames.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from usfa.environments import ObservationSpec, check_history
 from usfa.errors import InputError
 from usfa.files import read_bytes
 from usfa.phi.data import Transitions
-from usfa.phi.frames import Frames
+from usfa.phi.frames import Frames, frames_file, read_frames
 
 __all__ = ["read_transitions"]
 
@@ -48,7 +48,7 @@ def read_transitions(
 
 def _read(path: Path, spec: ObservationSpec, actions: int, environment: str) -> Transitions:
     arrays = _read_arrays(path)
-    frames = arrays.pop("frames", None)
+    frames = _frames(path, arrays, spec)
     for name in ("observations", "actions", "next_observations", "rewards"):
         if name not in arrays:
             raise InputError(f"File {path} has no array {name!r}; expected the names of D4RL, see the docs.")
@@ -136,6 +136,13 @@ def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
         *(zipfile.BadZipFile, zlib.error),
     ) as error:
         raise InputError(f"File {path} is not an npz archive of arrays: {error}.") from error
+
+
+def _frames(path: Path, arrays: dict[str, NDArray[Any]], spec: ObservationSpec) -> NDArray[Any] | None:
+    """Observations that were saved once each, [F, ...], in the archive or in a file beside it; None in other files."""
+    if "frames_sha256" in arrays:
+        return read_frames(frames_file(path), spec, str(arrays["frames_sha256"]))
+    return arrays.get("frames")
 
 
 def _observations(

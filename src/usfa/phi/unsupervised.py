@@ -14,7 +14,7 @@ from torch import Tensor
 
 from usfa.errors import InputError
 from usfa.phi.data import Transitions
-from usfa.phi.learners import NetworkLearner, Progress, descend, tensors_of
+from usfa.phi.learners import NetworkLearner, Progress, descend, part_of, tensors_of
 from usfa.phi.model import NetworkPhi, latest
 
 __all__ = ["Contrastive", "Laplacian", "RandomFeatures"]
@@ -54,12 +54,11 @@ class Laplacian(_Unsupervised):
     """β."""
 
     def _learn(self, model: NetworkPhi, data: Transitions, seed: int, progress: Progress) -> None:
-        before, _, after, _ = tensors_of(data)
         eye = torch.eye(model.spec.features)
 
         def loss_of(rows: Tensor) -> Tensor:
-            source = model.of_state(before[rows])
-            destination = model.of_state(latest(model.spec, before[rows], after[rows]))
+            before, _, after, _ = part_of(data, rows)
+            source, destination = model.of_state(before), model.of_state(latest(model.spec, before, after))
             near = ((source - destination) ** 2).sum(dim=1).mean()
             first, second = destination.chunk(2)  # two independent estimates, so that their product is unbiased
             size = min(len(first), len(second))
@@ -86,13 +85,12 @@ class Contrastive(_Unsupervised):
                 "The data has weights, so transitions of its episodes were left out and the steps between them are not "
                 "known; expected all transitions, as learn-features collects them for this learner."
             )
-        before, _, after, _ = tensors_of(data)
         later = _later(data, self.gamma, seed)
 
         def loss_of(rows: Tensor) -> Tensor:
-            ahead = later[rows]
-            source = model.of_state(before[rows])
-            target = model.of_state(latest(model.spec, before[ahead], after[ahead]))
+            before, *_ = part_of(data, rows)
+            ahead, _, after, _ = part_of(data, later[rows])
+            source, target = model.of_state(before), model.of_state(latest(model.spec, ahead, after))
             logits = torch.nn.functional.normalize(source) @ torch.nn.functional.normalize(target).T / 0.1
             return torch.nn.functional.cross_entropy(logits, torch.arange(len(rows)))
 

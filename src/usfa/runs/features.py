@@ -2,6 +2,7 @@
 
 config.json          the settings
 data.npz             the transitions; if they were given as a file, its checksum is in data.sha256
+data.frames          their observations, if they do not fit into memory
 phi.json, phi.safetensors   the learned φ
 quality.csv          R² and unexplained share of each reward, by number of features
 figures/             the same, and what each feature responds to
@@ -63,7 +64,7 @@ from usfa.phi import (
     predict,
     read_transitions,
 )
-from usfa.phi.stores import LARGEST, bytes_of
+from usfa.phi.frames import frames_file
 from usfa.progress import AUTO, Display, ProgressBar, progress_bar, shown_on
 from usfa.records import settle
 from usfa.registry import Registry, text_of
@@ -94,6 +95,7 @@ PHI_LEARNERS: Registry[PhiLearner] = Registry(
 """Learners of φ by name."""
 
 DATA, DATA_CHECKSUM, QUALITY = "data.npz", "data.sha256", "quality.csv"
+FRAMES = frames_file(Path(DATA)).name
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ class FeaturesConfig:
     environment_arguments: Mapping[str, bool | int | float | str] = field(default_factory=dict)
     """Arguments of the environment."""
     steps: int = 100_000
-    """Random steps to collect; a learner with rewards keeps only a part of those without a rare one."""
+    """Random steps to collect. Observations of more than 3 GiB are kept on the disk."""
     action_probabilities: tuple[float, ...] = ()
     """Relative probability of each action in these steps; equal by default."""
     repeat: float = 0.0
@@ -218,7 +220,9 @@ def learn_features(
         _check_same_data(config, run)
         if (run.path / QUALITY).exists() and (run.path / PHI_FILES[0]).exists():
             return load_phi(run.path, named=_functions(config))
-        run.claim(DATA, *PHI_FILES, QUALITY, *(f"figures/{name}.{end}" for name in _FIGURES for end in ("png", "pdf")))
+        run.claim(
+            DATA, FRAMES, *PHI_FILES, QUALITY, *(f"figures/{name}.{end}" for name in _FIGURES for end in ("png", "pdf"))
+        )
         transitions = _kept_data(config, run, shown)
         phi, transitions = _learned(config, transitions, shown, run)
         phi.save(run.path)
@@ -257,13 +261,14 @@ def _kept_data(config: FeaturesConfig, run: RunDirectory, console: Console | Non
         with config.environments.opened() as env:
             spec, actions = ObservationSpec.of(env.observation_space), action_count(env)
         return read_transitions(path, spec, actions, config.environment, config.history)
-    found = _data(config, console)
+    found = _data(config, console, frames_file(path))
     if config.data is None:
         found.save(path)
     return found
 
 
-def _data(config: FeaturesConfig, console: Console | None) -> Transitions:
+def _data(config: FeaturesConfig, console: Console | None, frames: Path | None = None) -> Transitions:
+    """The data of the file, or collected now; observations that do not fit into memory are written to `frames`."""
     environments = config.environments
     with environments.opened() as env:
         spec, actions = ObservationSpec.of(env.observation_space), action_count(env)
@@ -288,8 +293,8 @@ def _data(config: FeaturesConfig, console: Console | None) -> Transitions:
             config.steps,
             config.seed,
             bar.advance,
-            thin=config.supervised and bytes_of(config.steps, spec) > LARGEST,
             history=config.history,
+            frames=frames,
         )
     return found if config.rewards else replace(found, names=(), rewards=found.rewards[:, :0], seen=found.seen[:, :0])
 
