@@ -7,12 +7,13 @@ room   the room from pixels and the four scalar rewards of M:
        each of --steps; 4. agents on the learned and on the given φ, with the same frames, scored in the true reward
 phi    the first three parts of room only
 networks   after phi: two networks on the data of the last round
-single, quality, view, infer-room   after room: true returns of the random policy and of the best of the policies of M
-       alone; R² in new episodes; which collected objects were in view in the last H steps, from the true state; hard
-       tasks of the room from the rewards of random walks
+quality, missed   after phi: R² in new episodes; the error of φ by how much of a collected object was in view
+single, view, infer-room   after room: true returns of the random policy and of the best of the policies of M alone;
+       which collected objects were in view in the last H steps, from the true state; hard tasks of the room from the
+       rewards of random walks
 
 python benchmarks/studies/learned_phi.py small infer
-python benchmarks/studies/learned_phi.py room single quality view infer-room --seeds 0 1 2
+python benchmarks/studies/learned_phi.py room quality missed single view infer-room --seeds 0 1 2
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -33,7 +35,7 @@ from rich.console import Console
 
 import usfa
 from usfa.decisions import CandidateSet, Gpi
-from usfa.environments import ObservationSpec, rewarded, source
+from usfa.environments import History, ObservationSpec, rewarded, source
 from usfa.environments.room import OBJECTS, RoomBatch
 from usfa.environments.room.drawing import NEAR
 from usfa.environments.room.rules import FIELD_OF_VIEW
@@ -71,7 +73,7 @@ WALK = (0.3, 0.02, 0.02, 0.02, 0.1, 0.1, 0.22, 0.22)
 """Probabilities of actions in the room: mostly forward, as what is collected behind one's back cannot be seen."""
 FIRST_FIT = NetworkFit(convolutions=((16, 4, 2), (32, 3, 2), (32, 3, 1)), batch=128)
 """Learner of φ of the room from random walks."""
-FIT = NetworkFit((512, 256), ((32, 4, 2), (32, 3, 2), (32, 3, 1)), batch=128)
+FIT = NetworkFit((1024, 512, 256), ((32, 4, 2), (32, 3, 2), (32, 3, 1)), batch=128)
 """Learner of φ of the room in the later rounds."""
 
 
@@ -281,10 +283,7 @@ def quality(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
     """R² of each reward in new episodes: of random walks, of the last scout and, if there is one, of an agent on φ."""
     phi = _last_phi(chosen)
     rows: list[tuple[object, ...]] = []
-    agents = {"random walks": None, "scout": _last_scout(chosen)}
-    if (chosen.out / (learned := f"learned-{chosen.frames}-{chosen.seeds[0]}")).exists():
-        agents["trained agent"] = learned
-    for episodes, run in agents.items():
+    for episodes, run in {"random walks": None, **_agents(chosen)}.items():
         act: Behaviour = RandomActions(np.random.default_rng([1000, 3]), WALK, 0.75)
         if run is not None:
             act = AgentActions([usfa.load(chosen.out / run)], act, 1000, share=1.0)
@@ -335,20 +334,31 @@ def view(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
         act: Behaviour = RandomActions(np.random.default_rng(0), WALK, 0.75)
         if run is not None:
             act = AgentActions([usfa.load(chosen.out / run)], act, 0, share=1.0)
-        seen, kinds = _seen_before(act, 12)
+        objects = _seen_before(act, 12)
         for history in (1, 2, 4, 6, 10):
-            found = seen[:history].max(axis=0) > 0.25
-            shares = [found[kinds == kind].mean() for kind in range(4)]
-            rows.append((episodes, history, *shares, len(kinds)))
+            found = objects.seen[:history].max(axis=0) > 0.25
+            shares = [found[objects.kind == kind].mean() for kind in range(4)]
+            rows.append((episodes, history, *shares, len(found)))
     return pd.DataFrame(rows, columns=["episodes", "H", *(kind.name for kind in OBJECTS[:4]), "collected"])
 
 
-def _seen_before(act: Behaviour, steps: int) -> tuple[Array, NDArray[np.int64]]:
-    """The share of each collected object's width that was in view 0, 1, … steps before, [steps, N], and its type."""
+class _Collected(NamedTuple):
+    """Objects that were collected, N of them, from the true state."""
+
+    kind: NDArray[np.int64]  # [N]
+    seen: Array  # [steps, N]  share of its width that was in view 0, 1, … steps before, those behind others included
+    error: Array  # [N]  (r - φ·w)² of its reward; 0 without φ
+
+
+def _seen_before(act: Behaviour, steps: int, phi: usfa.LearnedPhi | None = None) -> _Collected:
     batch = RoomBatch(64, seeds=range(64), image_size=42)
-    poses, places = [batch.world.pose.copy()], [batch.world.objects.copy()]
-    for _ in range(batch.rules.decisions):
-        batch.step(act(batch))
+    poses, places, errors = [batch.world.pose.copy()], [batch.world.objects.copy()], []
+    past = History(1 if phi is None else phi.history, batch.observation)
+    for _ in range(batch.rules.decisions - 1):  # the last step begins the next episode
+        past.act(action := act(batch))
+        rewards = batch.step(action).phi
+        errors.append(np.zeros_like(rewards) if phi is None else _squared_error(phi, past, batch.observation, rewards))
+        past.see(batch.observation, batch.first)
         poses.append(batch.world.pose.copy())
         places.append(batch.world.objects.copy())
     pose, place = np.stack(poses), np.stack(places)  # [T+1, B, 3], [T+1, B, K, 2]
@@ -356,18 +366,64 @@ def _seen_before(act: Behaviour, steps: int) -> tuple[Array, NDArray[np.int64]]:
     late = time >= steps
     time, room, index = time[late], room[late], index[late]
     kind = index // batch.rules.objects_per_type
-    width = BOXES[kind, 0]
     shares = []
     for back in range(steps):
-        x, y, heading = pose[time - back, room].T
-        east, north = (place[time, room, index] - np.stack([x, y], axis=1)).T
-        depth = east * np.cos(heading) + north * np.sin(heading)
-        right = east * np.sin(heading) - north * np.cos(heading)
-        edge = np.maximum(depth, 0) * np.tan(FIELD_OF_VIEW / 2)
-        visible = np.minimum(edge, right + width / 2) - np.maximum(-edge, right - width / 2)
-        there = (place[time - back, room, index] == place[time, room, index]).all(axis=1) & (depth > NEAR)
-        shares.append(np.where(there, np.maximum(visible, 0) / width, 0.0))
-    return np.stack(shares), kind
+        there = (place[time - back, room, index] == place[time, room, index]).all(axis=1)
+        shares.append(np.where(there, _share_in_view(pose[time - back, room], place[time, room, index], kind), 0.0))
+    return _Collected(kind, np.stack(shares), np.stack(errors)[time, room, kind])
+
+
+def _share_in_view(pose: Array, place: Array, kind: NDArray[np.int64]) -> Array:
+    """Share of the width of objects [N, 2] that is within the view from poses [N, 3]."""
+    x, y, heading = pose.T
+    east, north = (place - np.stack([x, y], axis=1)).T
+    depth = east * np.cos(heading) + north * np.sin(heading)
+    right = east * np.sin(heading) - north * np.cos(heading)
+    edge, width = np.maximum(depth, 0) * np.tan(FIELD_OF_VIEW / 2), BOXES[kind, 0]
+    visible = np.minimum(edge, right + width / 2) - np.maximum(-edge, right - width / 2)
+    shares: Array = np.where(depth > NEAR, np.maximum(visible, 0) / width, 0.0)
+    return shares
+
+
+def _squared_error(phi: usfa.LearnedPhi, past: History, after: NDArray[np.uint8], rewards: Array) -> Array:
+    """(r_k - φ·w_k)² of the rewards of M, [B, K]."""
+    arrays = (past.observation, past.action, after, np.zeros((len(after), 0), np.float32))
+    with torch.inference_mode():
+        found = phi.model(*(torch.from_numpy(np.ascontiguousarray(array)) for array in arrays)).numpy()
+    error: Array = (rewards - found @ phi.tasks.T) ** 2
+    return error
+
+
+def missed(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
+    """Collected objects by how much of them was in view: their share, and how much of R² their errors cost.
+
+    In new episodes of the last scout and, if there is one, of an agent on φ. φ sees the last H observations.
+    """
+    phi, rows = _last_phi(chosen), []
+    for episodes, run in _agents(chosen).items():
+        act: Behaviour = RandomActions(np.random.default_rng(0), WALK, 0.75)
+        act = AgentActions([usfa.load(chosen.out / run)], act, 0, share=1.0)
+        found = _seen_before(act, phi.history, phi)
+        now, before = found.seen[0], found.seen.max(axis=0)
+        groups = {
+            "more than a quarter, just before": now > 0.25,
+            "less, just before": (now > 0) & (now <= 0.25),
+            "only earlier": (now == 0) & (before > 0),
+            "never": before == 0,
+        }
+        for kind, group in itertools.product(range(4), groups):
+            own = found.kind == kind
+            inside = own & groups[group]
+            rows.append(
+                (episodes, OBJECTS[kind].name, group, inside.sum() / own.sum(), found.error[inside].sum() / own.sum())
+            )
+    return pd.DataFrame(rows, columns=["episodes", "object", "in view", "share of objects", "R² lost"])
+
+
+def _agents(chosen: argparse.Namespace) -> dict[str, str]:
+    """Runs of agents: the last scout and, if there is one, an agent on the last φ."""
+    found, learned = {"scout": _last_scout(chosen)}, f"learned-{chosen.frames}-{chosen.seeds[0]}"
+    return found | ({"trained agent": learned} if (chosen.out / learned).exists() else {})
 
 
 def infer_room(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
@@ -411,6 +467,7 @@ ROOM = {
     "networks": networks,
     "single": single,
     "quality": quality,
+    "missed": missed,
     "view": view,
     "infer-room": infer_room,
 }
@@ -424,13 +481,13 @@ def main() -> None:
     room_settings.add_argument("--frames", type=int, default=500_000, help="of training")
     room_settings.add_argument("--history", type=int, default=4, help="H, observations that φ depends on")
     room_settings.add_argument(
-        "--steps", type=int, nargs="+", default=[200_000, 400_000, 600_000], help="of the data of φ, in each round"
+        "--steps", type=int, nargs="+", default=[200_000, 400_000, 1_600_000], help="of the data of φ, in each round"
     )
     room_settings.add_argument(
-        "--updates", type=int, nargs="+", default=[3_000, 4_000, 10_000], help="of the network of φ, in each round"
+        "--updates", type=int, nargs="+", default=[3_000, 4_000, 16_000], help="of the network of φ, in each round"
     )
     room_settings.add_argument(
-        "--scout-frames", type=int, nargs="+", default=[500_000, 500_000], help="of training on φ, between rounds"
+        "--scout-frames", type=int, nargs="+", default=[500_000, 1_500_000], help="of training on φ, between rounds"
     )
     room_settings.add_argument("--scout-share", type=float, default=0.75, help="of the data, after the first round")
     room_settings.add_argument("--new-steps", type=int, default=30_000, help="of each kind of new episodes")

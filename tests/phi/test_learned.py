@@ -335,7 +335,7 @@ def test_an_own_learner_from_rewards_needs_project(trip_data, monkeypatch):
     [
         (ObservationSpec((9,), 9), LeastSquares()),
         (ObservationSpec((5000,), 5000), NetworkFit()),
-        (ObservationSpec((42, 42, 3)), NetworkFit(steps=20_000)),
+        (ObservationSpec((42, 42, 3)), NetworkFit((1024, 512, 256), steps=20_000)),
     ],
 )
 def test_the_default_learner_depends_on_observations(spec, learner):

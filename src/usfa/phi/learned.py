@@ -289,31 +289,37 @@ def learn_phi(
             f"The learner {learner} made a model with a history of {model.spec.history}; expected {data.history}, that "
             "of the data: pass data.history to PhiSpec."
         )
-    count = len(train)
-    if learner.supervised:
-        train, held = train.thinned(seed), held.thinned(seed)
-    by_size: NDArray[np.float64] = np.zeros((0, 0))
-    if learner.supervised:
-        exact = isinstance(learner, RewardsThemselves)
-        chosen = directions(train, predict(model, train), held, predict(model, held), features, exact)
-        model.project(torch.from_numpy(chosen.mix).float())
-        by_size, tasks = chosen.by_size, chosen.tasks
-        names = short_names([data.names[index] for index in chosen.basis])
-    else:
+    report = PhiReport(
+        environment=environment, learner=_learner_text(learner), rewards=data.names, transitions=len(train)
+    )
+    if not learner.supervised:
         tasks = fitted_tasks(train, predict(model, train))
         names = tuple(f"φ{index + 1}" for index in range(model.spec.features))
-    report = PhiReport(
-        environment=environment,
-        learner=_learner_text(learner),
-        rewards=data.names,
-        tasks=tuple(map(tuple, tasks.tolist())),
-        r2_by_size=tuple(map(_optional, by_size)),
-        features=names,
-    )
-    report = replace(_measured(report, model, train, held), transitions=count)
-    if learner.supervised:
-        _warn(report)
+        report = replace(report, tasks=_nested(tasks), features=names)
+        return LearnedPhi(model, _measured(report, model, train, held))
+    train, held = train.thinned(seed), held.thinned(seed)
+    report = _projected(report, model, train, held, features, exact=isinstance(learner, RewardsThemselves))
+    report = _measured(report, model, train, held)
+    _warn(report)
     return LearnedPhi(model, report)
+
+
+def _projected(
+    report: PhiReport, model: PhiModel, train: Transitions, held: Transitions, features: int | None, exact: bool
+) -> PhiReport:
+    """Reduce the K predicted rewards of a model to the D features that carry them; add these to the report."""
+    chosen = directions(train, predict(model, train), held, predict(model, held), features, exact)
+    model.project(torch.from_numpy(chosen.mix).float())
+    return replace(
+        report,
+        tasks=_nested(chosen.tasks),
+        r2_by_size=tuple(map(_optional, chosen.by_size)),
+        features=short_names([report.rewards[index] for index in chosen.basis]),
+    )
+
+
+def _nested(tasks: NDArray[np.float64]) -> tuple[tuple[float, ...], ...]:
+    return tuple(map(tuple, tasks.tolist()))
 
 
 def _measured(report: PhiReport, model: PhiModel, train: Transitions, held: Transitions) -> PhiReport:

@@ -234,7 +234,7 @@ def default_learner(spec: PhiSpec) -> PhiLearner:
     """Least squares for tables, a network for everything else."""
     if spec.is_table:
         return LeastSquares()
-    return NetworkFit(steps=20_000) if spec.observation.is_image else NetworkFit()
+    return NetworkFit((1024, 512, 256), steps=20_000) if spec.observation.is_image else NetworkFit()
 
 
 # --- networks ---

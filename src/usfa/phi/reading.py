@@ -48,53 +48,69 @@ def read_transitions(
 
 def _read(path: Path, spec: ObservationSpec, actions: int, environment: str) -> Transitions:
     arrays = _read_arrays(path)
-    frames = _frames(path, arrays, spec)
     for name in ("observations", "actions", "next_observations", "rewards"):
         if name not in arrays:
             raise InputError(f"File {path} has no array {name!r}; expected the names of D4RL, see the docs.")
-    history, action = _whole(path, arrays, "history", 1), arrays["actions"]
+    history = _whole(path, arrays, "history", 1)
     check_history(history)
-    each = (history,) if history > 1 else ()
-    if not action.ndim or action.shape[1:] != each or action.dtype.kind not in "iu" or not action.size:
-        expected = f"[N, {history}]" if each else "[N]"
-        raise InputError(f"The actions of {path} are {action.dtype} {action.shape}; expected whole numbers {expected}.")
-    last = action[:, -1] if each else action  # those before an episode are -1
-    if last.min() < 0 or action.min() < -1 or action.max() >= actions:
-        raise InputError(
-            f"The actions of {path} are {action.min()} to {action.max()}; the environment {environment!r} has 0 to "
-            f"{actions - 1}: the data is of another one."
-        )
-    encoded = bool(_whole(path, arrays, "encoded", 0))
+    action = _actions(path, arrays["actions"], history, actions, environment)
+    count = len(action)
+    frames, encoded = _frames(path, arrays, spec), bool(_whole(path, arrays, "encoded", 0))
     before, after = (
-        _observations(path, arrays[name], spec, len(action), environment, seen if encoded else None)
+        _observations(path, arrays[name], spec, count, environment, seen if encoded else None)
         if frames is None
-        else _placed(path, frames, arrays[name], spec, (len(action), seen), environment)
+        else _placed(path, frames, arrays[name], spec, (count, seen), environment)
         for name, seen in (("observations", history), ("next_observations", 1))
     )
-    rewards = _matrix(path, "rewards", arrays["rewards"], len(action), fewest=0 if encoded else 1)
-    names = tuple(str(name) for name in arrays.get("reward_names", [f"r{k + 1}" for k in range(rewards.shape[1])]))
-    if len(names) != rewards.shape[1]:
-        raise InputError(f"File {path} has {len(names)} reward_names and {rewards.shape[1]} rewards; expected as many.")
-    weight = arrays.get("weights", np.ones(len(action)))
-    numbers = weight.shape == (len(action),) and weight.dtype.kind in "fiu"
-    if not numbers or not (np.isfinite(weight).all() and (weight > 0).all()):
-        raise InputError(f"The weights of {path} are not {len(action)} positive numbers.")
+    rewards = _matrix(path, "rewards", arrays["rewards"], count, fewest=0 if encoded else 1)
     seen = arrays.get("seen", np.ones(rewards.shape, np.bool_))
     if seen.shape != rewards.shape or seen.dtype.kind != "b":
         raise InputError(f"The array 'seen' of {path} is {seen.dtype} {seen.shape}; expected bool {rewards.shape}.")
     return Transitions(
         before,
-        action.astype(np.int64),
+        action,
         after,
         rewards,
-        _episodes(path, arrays, len(action)),
-        weight.astype(np.float32),
+        _episodes(path, arrays, count),
+        _weights(path, arrays, count),
         seen.astype(np.bool_),
-        names,
+        _names(path, arrays, rewards.shape[1]),
         spec,
         actions,
         history,
     )
+
+
+def _actions(path: Path, action: NDArray[Any], history: int, actions: int, environment: str) -> NDArray[np.int64]:
+    """Actions [N], or [N, H] if H > 1, where those before an episode are -1."""
+    each = (history,) if history > 1 else ()
+    if not action.ndim or action.shape[1:] != each or action.dtype.kind not in "iu" or not action.size:
+        expected = f"[N, {history}]" if each else "[N]"
+        raise InputError(f"The actions of {path} are {action.dtype} {action.shape}; expected whole numbers {expected}.")
+    last = action[:, -1] if each else action
+    if last.min() < 0 or action.min() < -1 or action.max() >= actions:
+        raise InputError(
+            f"The actions of {path} are {action.min()} to {action.max()}; the environment {environment!r} has 0 to "
+            f"{actions - 1}: the data is of another one."
+        )
+    return action.astype(np.int64)
+
+
+def _names(path: Path, arrays: dict[str, NDArray[Any]], rewards: int) -> tuple[str, ...]:
+    """Names of the K rewards; r1, r2, … by default."""
+    names = tuple(str(name) for name in arrays.get("reward_names", [f"r{k + 1}" for k in range(rewards)]))
+    if len(names) != rewards:
+        raise InputError(f"File {path} has {len(names)} reward_names and {rewards} rewards; expected as many.")
+    return names
+
+
+def _weights(path: Path, arrays: dict[str, NDArray[Any]], count: int) -> NDArray[np.float32]:
+    """The number of transitions that each stands for, [N]; 1 by default."""
+    weight = arrays.get("weights", np.ones(count))
+    numbers = weight.shape == (count,) and weight.dtype.kind in "fiu"
+    if not numbers or not (np.isfinite(weight).all() and (weight > 0).all()):
+        raise InputError(f"The weights of {path} are not {count} positive numbers.")
+    return weight.astype(np.float32)
 
 
 def _with_history(data: Transitions, history: int, path: Path) -> Transitions:

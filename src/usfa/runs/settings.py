@@ -119,19 +119,12 @@ def settings_for(
     limit = RANDOM_SECONDS if minutes is None else min(RANDOM_SECONDS, 2 * minutes)
     with progress_bar(f"random steps in {environment}", steps, "steps", console, stays=False) as bar:
         played = _random_play(env, learner.gamma, steps, limit, bar)
-    seen, returns = played.seen, played.returns
-    network = NetworkConfig(trunk=(128,), head=(128,), output_scale=_size(returns))
-    if spec.is_image:
-        network = replace(network, convolutions=convolutions_for(min(spec.shape[:2])), normalise=True)
-    if spec.is_vector:
-        centre, scale = np.where(spec.amounts, (seen.mean(axis=0), _spread(seen)), [[0.0], [1.0]])
-        network = replace(network, obs_centre=_rounded(centre), obs_scale=_rounded(scale))
     config = TrainConfig(
         environment=environment,
         training_tasks=_training_tasks(phi, features),
         environment_arguments=dict(arguments or {}),
         phi=phi,
-        network=network,
+        network=_network(spec, played),
         learner=learner,
         evaluation=EvaluationConfig(
             tasks=(f"simplex:20,{features}",) if features > 1 else (), snapshots=5, episodes=5, epsilon=0.0
@@ -143,10 +136,23 @@ def settings_for(
     with threads(config.threads):
         costs = measured_costs(config, partial(_trial, config), played.seconds_per_step, played.longest)
     costs = costs._replace(start=time.perf_counter() - began)
-    planned = plan(config, frames, minutes, costs, large_scale=_mean_size(returns), repetition=not spec.is_image)
+    scale = _mean_size(played.returns)
+    planned = plan(config, frames, minutes, costs, large_scale=scale, repetition=not spec.is_image)
     if console is not None:
         console.print(planned.sentence, highlight=False, markup=False, soft_wrap=True)
     return planned.config
+
+
+def _network(spec: ObservationSpec, played: _Played) -> NetworkConfig:
+    """A network for these observations, scaled to what random play showed."""
+    network = NetworkConfig(trunk=(128,), head=(128,), output_scale=_size(played.returns))
+    if spec.is_image:
+        return replace(network, convolutions=convolutions_for(min(spec.shape[:2])), normalise=True)
+    if not spec.is_vector:
+        return network
+    seen = played.seen
+    centre, scale = np.where(spec.amounts, (seen.mean(axis=0), _spread(seen)), [[0.0], [1.0]])
+    return replace(network, obs_centre=_rounded(centre), obs_scale=_rounded(scale))
 
 
 def _trial(config: TrainConfig, learner: LearnerConfig, environments: EnvironmentSource) -> Learner:
