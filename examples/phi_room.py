@@ -30,7 +30,7 @@ def main(out: Path, steps: int = 600_000, updates: int = 12_000, frames: int = 5
             features=4,
             history=4,  # an object leaves the view a step or two before it is collected
             environment_arguments={"image_size": 42},
-            learner=NetworkFit((512, 256), ((32, 4, 2), (32, 3, 2), (32, 3, 1)), steps=updates, batch=128),
+            learner=NetworkFit((1024, 512, 256), ((32, 4, 2), (32, 3, 2), (32, 3, 1)), steps=updates, batch=128),
             steps=steps,
             action_probabilities=FORWARD,
             repeat=0.75,

@@ -6,7 +6,7 @@ room   the room from pixels and the four scalar rewards of M:
        1. φ from random walks; 2. a scout, an agent on it; 3. φ from what scouts and random walks meet, a round for
        each of --steps; 4. agents on the learned and on the given φ, with the same frames, scored in the true reward
 phi    the first three parts of room only
-networks   after phi: two networks on the data of the last round
+networks   after phi: three networks on the data of the last round
 quality, missed   after phi: R² in new episodes; the error of φ by how much of a collected object was in view
 single, view, infer-room   after room: true returns of the random policy and of the best of the policies of M alone;
        which collected objects were in view in the last H steps, from the true state; hard tasks of the room from the
@@ -310,7 +310,7 @@ def networks(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
     scouted = np.diff(np.ceil(np.arange(33) * chosen.scout_share)).astype(np.bool_)  # of 32 environments, in step
     held = held.rows(scouted[held.episode % 32]).thinned()
     rows = []
-    for hidden in ((256,), (512, 256)):
+    for hidden in ((256,), (512, 256), (1024, 512, 256)):
         model = replace(FIT, hidden=hidden, steps=1500).fit(train, len(data.names), 0, NoProgress())
         rows.append((str(hidden), *r_squared(held, predict(model, held))))
     return pd.DataFrame(rows, columns=["hidden", *data.names])
@@ -329,12 +329,11 @@ def view(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
     φ of H observations cannot express the rewards of the others. From the true state, which nothing learns from.
     """
     rows = []
-    learned = f"learned-{chosen.frames}-{chosen.seeds[0]}"
-    for episodes, run in {"random walks": None, "scout": _last_scout(chosen), "trained agent": learned}.items():
+    for episodes, run in {"random walks": None, **_agents(chosen)}.items():
         act: Behaviour = RandomActions(np.random.default_rng(0), WALK, 0.75)
         if run is not None:
             act = AgentActions([usfa.load(chosen.out / run)], act, 0, share=1.0)
-        objects = _seen_before(act, 12)
+        objects = _collected_objects(act, 12)
         for history in (1, 2, 4, 6, 10):
             found = objects.seen[:history].max(axis=0) > 0.25
             shares = [found[objects.kind == kind].mean() for kind in range(4)]
@@ -343,22 +342,25 @@ def view(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
 
 
 class _Collected(NamedTuple):
-    """Objects that were collected, N of them, from the true state."""
+    """N objects that were collected, from the true state."""
 
     kind: NDArray[np.int64]  # [N]
-    seen: Array  # [steps, N]  share of its width that was in view 0, 1, … steps before, those behind others included
+    seen: Array  # [steps, N]  share of its width in view 0, 1, … steps before, also if another object hides it
     error: Array  # [N]  (r - φ·w)² of its reward; 0 without φ
 
 
-def _seen_before(act: Behaviour, steps: int, phi: usfa.LearnedPhi | None = None) -> _Collected:
+def _collected_objects(act: Behaviour, steps: int, phi: usfa.LearnedPhi | None = None) -> _Collected:
+    """Objects that are collected in an episode of 64 rooms, but for the first steps."""
     batch = RoomBatch(64, seeds=range(64), image_size=42)
     poses, places, errors = [batch.world.pose.copy()], [batch.world.objects.copy()], []
     past = History(1 if phi is None else phi.history, batch.observation)
-    for _ in range(batch.rules.decisions - 1):  # the last step begins the next episode
+    for _ in range(batch.rules.decisions):
         past.act(action := act(batch))
         rewards = batch.step(action).phi
-        errors.append(np.zeros_like(rewards) if phi is None else _squared_error(phi, past, batch.observation, rewards))
-        past.see(batch.observation, batch.first)
+        if phi is not None:
+            found = phi.of_batch(past.observation, past.action, batch.next_observation, np.zeros((64, 0), np.float32))
+            errors.append((rewards - found @ phi.tasks.T) ** 2)
+            past.see(batch.observation, batch.first)
         poses.append(batch.world.pose.copy())
         places.append(batch.world.objects.copy())
     pose, place = np.stack(poses), np.stack(places)  # [T+1, B, 3], [T+1, B, K, 2]
@@ -370,7 +372,8 @@ def _seen_before(act: Behaviour, steps: int, phi: usfa.LearnedPhi | None = None)
     for back in range(steps):
         there = (place[time - back, room, index] == place[time, room, index]).all(axis=1)
         shares.append(np.where(there, _share_in_view(pose[time - back, room], place[time, room, index], kind), 0.0))
-    return _Collected(kind, np.stack(shares), np.stack(errors)[time, room, kind])
+    error = np.stack(errors)[time, room, kind] if errors else np.zeros(len(kind))
+    return _Collected(kind, np.stack(shares), error)
 
 
 def _share_in_view(pose: Array, place: Array, kind: NDArray[np.int64]) -> Array:
@@ -385,25 +388,18 @@ def _share_in_view(pose: Array, place: Array, kind: NDArray[np.int64]) -> Array:
     return shares
 
 
-def _squared_error(phi: usfa.LearnedPhi, past: History, after: NDArray[np.uint8], rewards: Array) -> Array:
-    """(r_k - φ·w_k)² of the rewards of M, [B, K]."""
-    arrays = (past.observation, past.action, after, np.zeros((len(after), 0), np.float32))
-    with torch.inference_mode():
-        found = phi.model(*(torch.from_numpy(np.ascontiguousarray(array)) for array in arrays)).numpy()
-    error: Array = (rewards - found @ phi.tasks.T) ** 2
-    return error
-
-
 def missed(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
-    """Collected objects by how much of them was in view: their share, and how much of R² their errors cost.
+    """Collected objects by how much of their width was in view: their share, and the sum of their squared errors.
 
-    In new episodes of the last scout and, if there is one, of an agent on φ. φ sees the last H observations.
+    In new episodes of the last scout and, if there is one, of an agent on φ. φ sees the last H observations. Errors are
+    relative to the number of objects, which is about the variance that R² divides by; those where nothing was collected
+    are left out.
     """
     phi, rows = _last_phi(chosen), []
     for episodes, run in _agents(chosen).items():
         act: Behaviour = RandomActions(np.random.default_rng(0), WALK, 0.75)
         act = AgentActions([usfa.load(chosen.out / run)], act, 0, share=1.0)
-        found = _seen_before(act, phi.history, phi)
+        found = _collected_objects(act, phi.history, phi)
         now, before = found.seen[0], found.seen.max(axis=0)
         groups = {
             "more than a quarter, just before": now > 0.25,
@@ -417,7 +413,7 @@ def missed(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
             rows.append(
                 (episodes, OBJECTS[kind].name, group, inside.sum() / own.sum(), found.error[inside].sum() / own.sum())
             )
-    return pd.DataFrame(rows, columns=["episodes", "object", "in view", "share of objects", "R² lost"])
+    return pd.DataFrame(rows, columns=["episodes", "object", "in view", "share of objects", "error"])
 
 
 def _agents(chosen: argparse.Namespace) -> dict[str, str]:

@@ -84,13 +84,15 @@ def temporary_of(name: str) -> str | None:
     return found[1] if found else None
 
 
-def require_space(folder: Path, size: int) -> None:
-    """Raise InputError if the disk has less than `size` bytes left."""
+_SPACE = "Nothing was lost; free some space and continue with --resume."
+
+
+def require_space(folder: Path, size: int, remedy: str = _SPACE) -> None:
+    """Raise InputError, which ends with the remedy, if the disk has less than `size` bytes left."""
     free = shutil.disk_usage(folder).free
     if free < size:
         raise InputError(
-            f"The disk of {folder} has {free / 2**20:.1f} MiB left; expected at least {size / 2**20:.1f}. "
-            "Nothing was lost; free some space and continue with --resume."
+            f"The disk of {folder} has {free / 2**20:.1f} MiB left; expected at least {size / 2**20:.1f}. {remedy}"
         )
 
 

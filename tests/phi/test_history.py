@@ -29,6 +29,7 @@ from usfa.phi import (
     RandomActions,
     TaskStream,
     collect,
+    concatenated,
     learn_phi,
     load_phi,
     read_transitions,
@@ -191,10 +192,10 @@ def test_collected_data_is_that_of_a_file_of_all_transitions(tmp_path):
 # --- observations that are stored once ---
 
 
-def room_data(steps=6000, frames=None):
+def room_data(steps=6000, frames_path=None):
     spec = ObservationSpec((12, 12, 3))
     actions = RandomActions(np.random.default_rng(3))
-    return collect(source("room", **ROOM), ("a", "b"), spec, actions, steps, 1, history=3, frames=frames)
+    return collect(source("room", **ROOM), ("a", "b"), spec, actions, steps, 1, history=3, frames_path=frames_path)
 
 
 COLUMNS = ("observation", "next_observation", "action", "rewards", "episode")
@@ -215,7 +216,7 @@ def test_every_observation_is_stored_once(tmp_path):
 def test_observations_that_do_not_fit_into_memory_are_in_a_file(tmp_path, monkeypatch):
     expected = room_data()
     monkeypatch.setattr("usfa.phi.store.MOST_MEMORY", 500_000)
-    data, temporary = room_data(frames=tmp_path / "data.frames"), room_data()
+    data, temporary = room_data(frames_path=tmp_path / "data.frames"), room_data()
     size = (tmp_path / "data.frames").stat().st_size
     assert size == expected.observation.store.nbytes
     data.save(tmp_path / "data.npz")
@@ -228,6 +229,38 @@ def test_observations_that_do_not_fit_into_memory_are_in_a_file(tmp_path, monkey
         assert isinstance(found.observation.store, np.memmap)
         for name in COLUMNS:
             np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+
+
+def test_a_file_of_observations_is_never_overwritten_with_itself(tmp_path, monkeypatch):
+    monkeypatch.setattr("usfa.phi.store.MOST_MEMORY", 500_000)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "folder")
+    data = room_data(frames_path=tmp_path / "link" / "data.frames")
+    expected = np.asarray(data.observation)
+    data.save(tmp_path / "link" / "data.npz")
+    data.save(tmp_path / "folder" / "data.npz")
+    again = read_transitions(tmp_path / "folder" / "data.npz", data.spec, 8, "room", 3)
+    np.testing.assert_array_equal(again.observation, expected)
+    room_data(1500).save(tmp_path / "folder" / "data.npz")  # over a file that is mapped
+    np.testing.assert_array_equal(data.observation, expected)
+
+
+def test_a_file_of_observations_of_another_environment_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("usfa.phi.store.MOST_MEMORY", 500_000)
+    room_data().save(tmp_path / "data.npz")
+    for shape in ((24, 6, 3), (16, 16, 3)):
+        with pytest.raises(InputError, match=r"the environment 'other' has .*: the data is of another one\.$"):
+            read_transitions(tmp_path / "data.npz", ObservationSpec(shape), 8, "other", 3)
+
+
+def test_joined_data_stores_every_observation_once():
+    parts = [room_data(600), room_data(1500)]
+    joined = concatenated(parts)
+    assert joined.observation.store is joined.next_observation.store
+    assert len(joined.observation.store) == sum(len(part.observation.store) for part in parts)
+    for name in ("observation", "next_observation"):
+        stacked = np.concatenate([np.asarray(getattr(part, name)) for part in parts])
+        np.testing.assert_array_equal(getattr(joined, name), stacked)
 
 
 def test_files_of_observations_that_are_torn_changed_or_missing_are_refused(tmp_path, monkeypatch):
@@ -246,11 +279,11 @@ def test_files_of_observations_that_are_torn_changed_or_missing_are_refused(tmp_
         read_transitions(tmp_path / "data.npz", data.spec, 8, "room", 3)
 
 
-def test_a_disk_that_is_too_small_for_the_observations_is_told_before_the_first_step(tmp_path, monkeypatch):
+def test_too_little_disk_space_is_reported_before_the_first_step(tmp_path, monkeypatch):
     monkeypatch.setattr("usfa.phi.store.MOST_MEMORY", 500_000)
     monkeypatch.setattr("usfa.files.shutil.disk_usage", lambda _: SimpleNamespace(free=1000))
     with pytest.raises(InputError, match=r"^The disk of .* has 0\.0 MiB left; expected at least 2\.5\."):
-        room_data(frames=tmp_path / "data.frames")
+        room_data(frames_path=tmp_path / "data.frames")
     assert not (tmp_path / "data.frames").exists()
 
 

@@ -146,6 +146,24 @@ def test_weights_count_as_repetitions(trip_data):
     np.testing.assert_allclose(first.weight, second.weight, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("rich", ["table", "linear"])
+def test_least_squares_reads_data_in_parts(trip_data, monkeypatch, rich):
+    whole = LeastSquares(rich).fit(trip_data, 3, 0, None)
+    monkeypatch.setattr("usfa.phi.learners._ROWS", 37)
+    np.testing.assert_allclose(LeastSquares(rich).fit(trip_data, 3, 0, None).weight, whole.weight, atol=1e-5)
+
+
+def test_rewards_are_rare_among_those_that_were_seen(trip_data):
+    """A stream of tasks has 0 for rewards that were not seen."""
+    rewards = np.zeros((len(trip_data), 2), np.float32)
+    seen = np.zeros((len(trip_data), 2), np.bool_)
+    seen[::3, 0], seen[1::3, 1] = True, True
+    rewards[seen] = -1.0
+    rewards[0, 0] = 5.0
+    data = replace(trip_data, rewards=rewards, seen=seen, names=("a", "b"))
+    np.testing.assert_array_equal(np.flatnonzero(data.rare), [0])
+
+
 @pytest.mark.parametrize("learner", [RewardsThemselves(), LeastSquares()])
 def test_rewards_that_held_out_episodes_never_gave_are_kept(trip_data, learner):
     _, held = trip_data.split()
@@ -220,9 +238,7 @@ def angle(observation, action, next_observation):
 
 @pytest.mark.parametrize("settings", [{"learner": "laplacian"}, {"rewards": angle}])
 def test_data_that_does_not_fit_into_memory_is_refused_first(settings):
-    sentence = (
-        r"^steps is 1,000,000,000, which would take 37\.3 GiB of memory besides the observations; expected at"
-    )
+    sentence = r"^steps is 1,000,000,000, which would take 37\.3 GiB of memory besides the observations; expected at"
     with pytest.raises(InputError, match=sentence):
         usfa.learn_features("CartPole-v1", steps=10**9, console=None, **settings)
 

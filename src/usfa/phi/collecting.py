@@ -62,7 +62,7 @@ def collect(
     on_steps: Callable[[int], object] | None = None,
     *,
     history: int = 1,
-    frames: Path | None = None,
+    frames_path: Path | None = None,
 ) -> Transitions:
     """Act in environments whose φ are the K rewards, and keep all transitions, each observation once.
 
@@ -75,11 +75,11 @@ def collect(
         seed: of the environments.
         on_steps: called with the number of steps after each.
         history: H, the number of observations before each next one that are kept.
-        frames: file for observations that do not fit into memory, see :class:`TransitionStore`.
+        frames_path: file for observations that do not fit into memory, see :class:`TransitionStore`.
     """
     rng = np.random.default_rng([seed, 5])
     size = max(1, min(ENVIRONMENTS, steps // 100))
-    kept = TransitionStore(steps, spec, history, frames)
+    kept = TransitionStore(steps, spec, history, frames_path)
     with closing(environments.batch(rng.integers(2**31, size=size).tolist(), 0.99)) as batch:
         episode, episodes = np.arange(size), size
         past = History(history, kept.seen(batch.observation, batch.first))

@@ -78,7 +78,7 @@ class Transitions:
     @property
     def rare(self) -> NDArray[np.bool_]:
         """Whether a transition has a rare reward: one other than that of most transitions, [N]."""
-        rare: NDArray[np.bool_] = (self.seen & (self.rewards != most_common(self.rewards))).any(axis=1)
+        rare: NDArray[np.bool_] = (self.seen & (self.rewards != most_common(self.rewards, self.seen))).any(axis=1)
         return rare
 
     @property
@@ -115,14 +115,13 @@ class Transitions:
         if not (isinstance(before, Frames) and isinstance(after, Frames) and before.store is after.store):
             return {}, np.asarray(before), np.asarray(after)
         if isinstance(before.store, np.memmap):
-            checksum = save_frames(before.store, frames_file(path))
-            return {"frames_sha256": np.array(checksum)}, before.places, after.places
+            return save_frames(before.store, frames_file(path)), before.places, after.places
         return {"frames": before.store}, before.places, after.places
 
     def save(self, path: Path) -> None:
         """Write an npz file that :func:`usfa.phi.read_transitions` reads.
 
-        Observations that do not fit into memory are in a file beside it, NAME.frames, which it has the checksum of.
+        Observations that are kept on the disk go to NAME.frames beside it; the archive has their checksum.
         """
         content = io.BytesIO()
         frames, before, after = self._saved_observations(path)
@@ -145,11 +144,28 @@ class Transitions:
 
 def concatenated(parts: Sequence[Transitions]) -> Transitions:
     """All transitions of several data sets with the same rewards; their episodes stay apart."""
-    names = ("observation", "action", "next_observation", "rewards", "weight", "seen")
+    names = ("action", "rewards", "weight", "seen")
     joined: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    joined["observation"], joined["next_observation"] = _joined_observations(parts)
     starts = np.cumsum([0, *(int(part.episode.max()) + 1 for part in parts[:-1])])
     episode = np.concatenate([part.episode + start for part, start in zip(parts, starts, strict=True)])
     return replace(parts[0], episode=episode, **joined)
+
+
+def _joined_observations(parts: Sequence[Transitions]) -> tuple[Observations, Observations]:
+    """Observations and next observations of all parts, stored once if they are in each part."""
+    pairs = [(part.observation, part.next_observation) for part in parts]
+    if not all(isinstance(x, Frames) and isinstance(y, Frames) and x.store is y.store for x, y in pairs):
+        before, after = (np.concatenate([np.asarray(x) for x in column]) for column in zip(*pairs, strict=True))
+        return before, after
+    framed = [(x, y) for x, y in pairs if isinstance(x, Frames) and isinstance(y, Frames)]
+    store = np.concatenate([before.store for before, _ in framed])
+    starts = np.cumsum([0, *(len(before.store) for before, _ in framed[:-1])])
+    places = [
+        np.concatenate([x.places + start for x, start in zip(column, starts, strict=True)])
+        for column in zip(*framed, strict=True)
+    ]
+    return Frames(store, places[0]), Frames(store, places[1])
 
 
 def check_rewards(data: Transitions) -> None:
@@ -167,11 +183,12 @@ def check_rewards(data: Transitions) -> None:
             )
 
 
-def most_common(rewards: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The value of each reward [K] in most transitions [N, K]; NaN if no value has half of them."""
+def most_common(rewards: NDArray[np.float32], seen: NDArray[np.bool_]) -> NDArray[np.float32]:
+    """The value of each reward [K] in most transitions [N, K] that it was seen in; NaN if no value has half of them."""
     common = np.full(rewards.shape[1], np.nan, np.float32)
-    for index, own in enumerate(rewards.T):
+    for index in range(rewards.shape[1]):
+        own = rewards[seen[:, index], index]
         values, counts = np.unique(own, return_counts=True)
-        if counts.max() > len(own) / 2:
+        if len(own) and counts.max() > len(own) / 2:
             common[index] = values[counts.argmax()]
     return common

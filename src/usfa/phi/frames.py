@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from usfa.environments import ObservationSpec
 from usfa.errors import InputError
 from usfa.files import require_space
 
@@ -56,27 +55,38 @@ def frames_file(data: Path) -> Path:
     return data.with_suffix(".frames")
 
 
-def save_frames(frames: np.memmap[Any, Any], path: Path) -> str:
-    """Write frames to a file, unless they are mapped from it; return its checksum."""
-    if frames.filename is None or Path(frames.filename) != path.absolute():
+def save_frames(frames: np.memmap[Any, Any], path: Path) -> dict[str, NDArray[Any]]:
+    """Write frames to a file, unless they are mapped from it; return what :func:`read_frames` needs of them."""
+    if not (path.exists() and frames.filename is not None and os.path.samefile(frames.filename, path)):
         require_space(path.parent, frames.nbytes)
-        with path.open("wb") as file:
+        part = path.with_name(f".{path.name}.part")
+        with part.open("wb") as file:
             for begin in range(0, len(frames), _COPIED):
                 file.write(np.ascontiguousarray(frames[begin : begin + _COPIED]).data)
+            file.flush()
             os.fsync(file.fileno())
-    return _digest(path)
+        os.replace(part, path)  # another map of the old file stays valid
+    return {
+        "frames_shape": np.array(frames.shape),
+        "frames_type": np.array(frames.dtype.name),
+        "frames_sha256": np.array(_digest(path)),
+    }
 
 
-def read_frames(path: Path, spec: ObservationSpec, checksum: str) -> np.memmap[Any, Any]:
-    """Map a file of frames [F, ..., C] into memory; raise InputError if it is not the one with this checksum."""
+def read_frames(
+    path: Path, archive: Path, shape: tuple[int, ...], dtype: np.dtype[Any], checksum: str
+) -> np.memmap[Any, Any]:
+    """Map the file of the observations of an archive into memory; raise InputError if it is not the one it was."""
     if not path.is_file():
-        raise InputError(f"File {path} is missing; expected the observations of {path.with_suffix('.npz')}.")
-    size = math.prod(spec.shape) * np.dtype(spec.dtype).itemsize
-    if not path.stat().st_size or path.stat().st_size % size or _digest(path) != checksum:
+        raise InputError(f"File {path} is missing; expected the observations of {archive}.")
+    if path.stat().st_size != math.prod(shape) * dtype.itemsize or _digest(path) != checksum:
         raise InputError(f"File {path} is torn or was changed: its checksum does not match its content.")
-    return np.memmap(path, spec.dtype, "r", shape=(path.stat().st_size // size, *spec.shape))
+    return np.memmap(path, dtype, "r", shape=shape)
 
 
 def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"File {path} cannot be read: {error.strerror}.") from error

@@ -120,28 +120,51 @@ class LeastSquares(PhiLearner):
         return _table(spec, data) if rich == "table" else self._linear(spec, data, rich)
 
     def _linear(self, spec: PhiSpec, data: Transitions, rich: str) -> LinearPhi:
-        observation, action, after, _ = tensors_of(data)
-        inputs = LinearPhi(spec, rich).rich_features(observation, action, after).double()
-        model = LinearPhi(spec, rich, inputs.shape[1])
-        for index in range(len(data.names)):
-            root = torch.from_numpy(np.sqrt(data.weight) * data.seen[:, index]).double()[:, None]
-            target = torch.from_numpy(data.rewards[:, index]).double()[:, None] * root
-            own = inputs * root
-            gram = own.T @ own
-            gram += self.ridge * gram.diagonal().mean().clamp(min=1e-12) * torch.eye(len(gram)).double()
-            model.weight[:, index] = torch.linalg.solve(gram, own.T @ target)[:, 0].float()
+        grams: list[Tensor] = []  # of the rich features, for each reward
+        moments: list[Tensor] = []  # of the rich features and the reward
+        for part in _parts(data):
+            observation, action, after, _ = tensors_of(part)
+            inputs = LinearPhi(spec, rich).rich_features(observation, action, after).double()
+            for index in range(len(data.names)):
+                root = torch.from_numpy(np.sqrt(part.weight) * part.seen[:, index]).double()[:, None]
+                own = inputs * root
+                target = torch.from_numpy(part.rewards[:, index]).double()[:, None] * root
+                _accumulate(grams, index, own.T @ own)
+                _accumulate(moments, index, own.T @ target)
+        model = LinearPhi(spec, rich, len(grams[0]))
+        for index, (gram, moment) in enumerate(zip(grams, moments, strict=True)):
+            ridge = self.ridge * gram.diagonal().mean().clamp(min=1e-12) * torch.eye(len(gram)).double()
+            model.weight[:, index] = torch.linalg.solve(gram + ridge, moment)[:, 0].float()
         return model
+
+
+_ROWS = 1 << 16  # of the data that are in memory at once
+
+
+def _parts(data: Transitions) -> Iterator[Transitions]:
+    """The data in parts that fit into memory."""
+    for begin in range(0, len(data), _ROWS):
+        yield data.rows(np.arange(begin, min(begin + _ROWS, len(data))))
+
+
+def _accumulate(sums: list[Tensor], index: int, value: Tensor) -> None:
+    if index == len(sums):
+        sums.append(value)
+    else:
+        sums[index] += value
 
 
 def _table(spec: PhiSpec, data: Transitions) -> LinearPhi:
     """The weighted mean reward of every cell (s, a, s′); that of all cells for those without data."""
-    observation, action, after, rewards = tensors_of(data)
     cells = spec.observation.shape[0] ** 2 * spec.actions
     model = LinearPhi(spec, "table", cells)
-    index = cell_of(spec, observation, action, after)
-    weight = torch.from_numpy(data.weight)[:, None] * torch.from_numpy(data.seen)
-    total = torch.zeros(cells, len(data.names)).index_add_(0, index, weight * rewards.nan_to_num())
-    count = torch.zeros(cells, len(data.names)).index_add_(0, index, weight)
+    total, count = torch.zeros(2, cells, len(data.names))
+    for part in _parts(data):
+        observation, action, after, rewards = tensors_of(part)
+        index = cell_of(spec, observation, action, after)
+        weight = torch.from_numpy(part.weight)[:, None] * torch.from_numpy(part.seen)
+        total.index_add_(0, index, weight * rewards.nan_to_num())
+        count.index_add_(0, index, weight)
     mean = total.sum(dim=0) / count.sum(dim=0)
     model.weight.copy_(torch.where(count > 0, total / count.clamp(min=1e-12), mean))
     return model
@@ -176,7 +199,7 @@ class NetworkLearner(PhiLearner):
             torch.manual_seed(seed)
             model = NetworkPhi(spec, self.hidden, layers, of)
         if not data.spec.is_image:
-            model.fit_inputs(torch.from_numpy(np.asarray(data.observation)))
+            model.fit_inputs(torch.from_numpy(np.asarray(data.with_latest_only().observation)))
         return model
 
 
@@ -306,6 +329,8 @@ def _state(model: PhiModel, optimizer: torch.optim.Adam) -> Iterator[tuple[str, 
 
 def _restore(model: PhiModel, optimizer: torch.optim.Adam, step: int, tensors: dict[str, Tensor]) -> int:
     own = {name.removeprefix("model."): x for name, x in tensors.items() if name.startswith("model.")}
+    if {name: x.shape for name, x in own.items()} != {name: x.shape for name, x in model.state_dict().items()}:
+        raise InputError("The run was begun with another network of φ; expected the version of usfa that began it.")
     model.load_state_dict(own)
     state: dict[int, dict[str, Tensor]] = {}
     for key, tensor in tensors.items():

@@ -2,7 +2,7 @@
 
 They hold observations [N, ...], actions [N], next_observations [N, ...], rewards [N] or [N, K], and episodes [N] or
 terminals and timeouts [N]; reward_names and weights are optional. φ of a history needs all transitions of an episode in
-order. Those of our own files may be in a file beside the archive, NAME.frames.
+order. Observations of archives that usfa wrote may be in NAME.frames beside them.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _read(path: Path, spec: ObservationSpec, actions: int, environment: str) -> 
     check_history(history)
     action = _actions(path, arrays["actions"], history, actions, environment)
     count = len(action)
-    frames, encoded = _frames(path, arrays, spec), bool(_whole(path, arrays, "encoded", 0))
+    frames, encoded = _frames(path, arrays, spec, environment), bool(_whole(path, arrays, "encoded", 0))
     before, after = (
         _observations(path, arrays[name], spec, count, environment, seen if encoded else None)
         if frames is None
@@ -154,11 +154,19 @@ def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
         raise InputError(f"File {path} is not an npz archive of arrays: {error}.") from error
 
 
-def _frames(path: Path, arrays: dict[str, NDArray[Any]], spec: ObservationSpec) -> NDArray[Any] | None:
+def _frames(
+    path: Path, arrays: dict[str, NDArray[Any]], spec: ObservationSpec, environment: str
+) -> NDArray[Any] | None:
     """Observations that were saved once each, [F, ...], in the archive or in a file beside it; None in other files."""
-    if "frames_sha256" in arrays:
-        return read_frames(frames_file(path), spec, str(arrays["frames_sha256"]))
-    return arrays.get("frames")
+    if "frames_sha256" not in arrays:
+        return arrays.get("frames")
+    sizes, dtype = arrays.get("frames_shape", np.zeros(0)), np.dtype(spec.dtype)
+    if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes < 1).any():
+        raise InputError(f"The frames_shape of {path} is {sizes}; expected the shape of its observations.")
+    shape = tuple(sizes.tolist())
+    if shape[1:] != spec.shape or str(arrays.get("frames_type")) != dtype.name:
+        raise _of_another(path, shape, (*shape[:1], *spec.shape), environment)
+    return read_frames(frames_file(path), path, shape, dtype, str(arrays["frames_sha256"]))
 
 
 def _observations(
@@ -168,14 +176,14 @@ def _observations(
     if encoded is not None:
         expected = (count, *spec.shape[:-1], encoded * spec.shape[-1])
         if values.shape != expected or values.dtype != spec.dtype:
-            raise _of_another(path, values, expected, environment)
+            raise _of_another(path, values.shape, expected, environment)
         return values
     try:
         found = spec.encode(values)
     except InputError as error:
         raise InputError(f"The observations of {path} are not those of {environment!r}: {error}") from error
     if found.shape != (count, *spec.shape):
-        raise _of_another(path, values, (count, *spec.shape), environment)
+        raise _of_another(path, values.shape, (count, *spec.shape), environment)
     return found
 
 
@@ -189,7 +197,7 @@ def _placed(
 ) -> Frames:
     """Observations that were saved once each, with their places."""
     if not frames.ndim or frames.shape[1:] != spec.shape or frames.dtype != spec.dtype:
-        raise _of_another(path, frames, (*frames.shape[:1], *spec.shape), environment)
+        raise _of_another(path, frames.shape, (*frames.shape[:1], *spec.shape), environment)
     if places.shape != expected or places.dtype.kind not in "iu" or places.min() < 0 or places.max() >= len(frames):
         raise InputError(
             f"The places of observations in {path} are {places.dtype} {places.shape}; expected whole numbers "
@@ -198,9 +206,9 @@ def _placed(
     return Frames(frames, places.astype(np.int64))
 
 
-def _of_another(path: Path, values: NDArray[Any], expected: tuple[int, ...], environment: str) -> InputError:
+def _of_another(path: Path, shape: tuple[int, ...], expected: tuple[int, ...], environment: str) -> InputError:
     return InputError(
-        f"The observations of {path} have shape {values.shape}; the environment {environment!r} has {expected}: the "
+        f"The observations of {path} have shape {shape}; the environment {environment!r} has {expected}: the "
         "data is of another one."
     )
 

@@ -6,7 +6,7 @@ import math
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +17,12 @@ from usfa.files import require_space
 from usfa.phi.data import Transitions
 from usfa.phi.frames import Frames
 
-__all__ = ["ENVIRONMENTS", "MOST_MEMORY", "TransitionStore", "bytes_of"]
+__all__ = ["ENVIRONMENTS", "MOST_MEMORY", "TransitionStore"]
 
 ENVIRONMENTS = 32
 """Environments that data is collected in at once."""
 MOST_MEMORY = 3 << 30
-"""Largest size of collected observations that are kept in memory, and of everything else, in bytes."""
+"""Largest size in bytes of the observations that are kept in memory, and separately of everything else."""
 
 
 class TransitionStore:
@@ -39,23 +39,16 @@ class TransitionStore:
         _check_rows(steps, history)
         self._history, self._count = history, 0
         self._columns: tuple[list[NDArray[Any]], ...] = ([], [], [], [], [])
-        self._path = path if bytes_of(steps, spec) > MOST_MEMORY else None
-        self._frames: NDArray[Any]  # [F, ..., C]  the first `_count` are in use
-        if bytes_of(steps, spec) <= MOST_MEMORY:
-            self._frames = np.empty((steps + ENVIRONMENTS, *spec.shape), spec.dtype)
-        else:
-            self._frames = _file_of_frames(path, steps, spec)
+        size = steps * math.prod(spec.shape) * np.dtype(spec.dtype).itemsize
+        self._frames = _InMemory(steps, spec) if size <= MOST_MEMORY else _InFile(path, size, spec)
 
     def seen(
         self, observation: NDArray[Any], new: NDArray[np.bool_], known: NDArray[Any] | None = None
     ) -> NDArray[np.int64]:
         """Store the observations [B, ...] that are `new`, and return the places of all, [B, 1]; others are `known`."""
         places = np.zeros((len(observation), 1), np.int64) if known is None else known.copy()
+        self._frames.append(observation[new])
         count = int(new.sum())
-        if self._count + count > len(self._frames):  # episodes that terminate have one observation more
-            more = np.empty_like(self._frames[: len(self._frames) // 4 + count])
-            self._frames = np.concatenate([self._frames, more])
-        self._frames[self._count : self._count + count] = observation[new]
         places[new, 0] = np.arange(self._count, self._count + count)
         self._count += count
         return places
@@ -76,10 +69,8 @@ class TransitionStore:
 
     def transitions(self, names: tuple[str, ...], spec: ObservationSpec, actions: int) -> Transitions:
         """All transitions; nothing may be added afterwards."""
-        frames = self._frames[: self._count]
-        if self._path is not None:
-            frames = _finished(frames, self._path)
-        before, action, after, rewards, episode = (np.concatenate(column) for column in self._columns)
+        frames = self._frames.finished()
+        before, action, after, rewards, episode = (_joined(column) for column in self._columns)
         return Transitions(
             Frames(frames, before),
             action,
@@ -95,38 +86,65 @@ class TransitionStore:
         )
 
 
+class _InMemory:
+    """Observations in an array."""
+
+    def __init__(self, steps: int, spec: ObservationSpec) -> None:
+        self._frames, self._count = np.empty((steps + ENVIRONMENTS, *spec.shape), spec.dtype), 0
+
+    def append(self, observations: NDArray[Any]) -> None:
+        end = self._count + len(observations)
+        if end > len(self._frames):  # episodes that terminate have one observation more
+            more = np.empty_like(self._frames[: len(self._frames) // 4 + len(observations)])
+            self._frames = np.concatenate([self._frames, more])
+        self._frames[self._count : end] = observations
+        self._count = end
+
+    def finished(self) -> NDArray[Any]:
+        return self._frames[: self._count]
+
+
+class _InFile:
+    """Observations behind one another in a file, which is mapped into memory when all are written."""
+
+    def __init__(self, path: Path | None, size: int, spec: ObservationSpec) -> None:
+        self._path, self._shape, self._dtype, self._count = path, spec.shape, spec.dtype, 0
+        if path is None:
+            remedy = "Set `out`, or another directory for temporary files (TMPDIR)."
+            require_space(Path(tempfile.gettempdir()), size, remedy)
+            self._file: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.unlink(missing_ok=True)  # of a run that was killed
+            require_space(path.parent, size)
+            self._file = path.open("wb+")
+
+    def append(self, observations: NDArray[Any]) -> None:
+        try:
+            self._file.write(np.ascontiguousarray(observations, self._dtype).data)
+        except OSError as error:  # name the file
+            raise OSError(error.errno, error.strerror or str(error), str(self._path or "temporary file")) from error
+        self._count += len(observations)
+
+    def finished(self) -> NDArray[Any]:
+        with self._file as file:  # the map stays when it is closed
+            file.flush()
+            os.fsync(file.fileno())
+            return np.memmap(self._path or file, self._dtype, "r", shape=(self._count, *self._shape))
+
+
 def _check_rows(steps: int, history: int) -> None:
     """Raise InputError if the columns, which are kept in memory, would be too large."""
     size = 8 * steps * (2 * history + 3)  # places, actions, the next place, episode, and about as much for rewards
     if size > MOST_MEMORY:
         raise InputError(
             f"steps is {steps:,}, which would take {size / 2**30:.1f} GiB of memory besides the observations; expected "
-            f"at most {MOST_MEMORY >> 30} GiB: set fewer steps."
+            f"at most {MOST_MEMORY >> 30} GiB: set fewer steps or a shorter history."
         )
 
 
-def _file_of_frames(path: Path | None, steps: int, spec: ObservationSpec) -> NDArray[Any]:
-    """An array in a file with room for two observations per step, which no episodes exceed.
-
-    The file is sparse: it takes space on the disk only where something was written.
-    """
-    require_space(Path(tempfile.gettempdir()) if path is None else path.parent, bytes_of(steps, spec))
-    shape = (2 * steps + 2 * ENVIRONMENTS, *spec.shape)
-    if path is not None:
-        return np.memmap(path, spec.dtype, "w+", shape=shape)
-    with tempfile.TemporaryFile() as file:  # the map keeps it after it is closed
-        return np.memmap(file, spec.dtype, "w+", shape=shape)
-
-
-def _finished(frames: NDArray[Any], path: Path) -> NDArray[Any]:
-    """Frames in a file, which now ends with them, for reading only."""
-    frames.flush()  # type: ignore[attr-defined]  # of a memory map
-    with path.open("r+b") as file:
-        file.truncate(frames.nbytes)
-        os.fsync(file.fileno())
-    return np.memmap(path, frames.dtype, "r", shape=frames.shape)
-
-
-def bytes_of(steps: int, spec: ObservationSpec) -> int:
-    """Size of the observations of a number of steps, each stored once."""
-    return steps * math.prod(spec.shape) * np.dtype(spec.dtype).itemsize
+def _joined(column: list[NDArray[Any]]) -> NDArray[Any]:
+    """All parts of a column, whose memory is freed before the next column needs it."""
+    joined = np.concatenate(column)
+    column.clear()
+    return joined

@@ -83,7 +83,7 @@ class Contrastive(_Unsupervised):
         if not (data.weight == data.weight[0]).all():
             raise InputError(
                 "The data has weights, so transitions of its episodes were left out and the steps between them are not "
-                "known; expected all transitions, as learn-features collects them for this learner."
+                "known; expected all transitions, as learn-features collects them."
             )
         later = _later(data, self.gamma, seed)
 

@@ -267,8 +267,8 @@ def _kept_data(config: FeaturesConfig, run: RunDirectory, console: Console | Non
     return found
 
 
-def _data(config: FeaturesConfig, console: Console | None, frames: Path | None = None) -> Transitions:
-    """The data of the file, or collected now; observations that do not fit into memory are written to `frames`."""
+def _data(config: FeaturesConfig, console: Console | None, frames_path: Path | None = None) -> Transitions:
+    """The data of the file, or collected now; observations that do not fit into memory are written to a file."""
     environments = config.environments
     with environments.opened() as env:
         spec, actions = ObservationSpec.of(env.observation_space), action_count(env)
@@ -294,7 +294,7 @@ def _data(config: FeaturesConfig, console: Console | None, frames: Path | None =
             config.seed,
             bar.advance,
             history=config.history,
-            frames=frames,
+            frames_path=frames_path,
         )
     return found if config.rewards else replace(found, names=(), rewards=found.rewards[:, :0], seen=found.seen[:, :0])
 
