@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+import usfa
 from usfa.environments.room.yardstick import read_yardstick
 from usfa.evaluation import read_scores
 from usfa.paper.room_report import final_table, summary_of, task_table
@@ -101,6 +102,27 @@ def test_published_statistics_of_the_room_are_those_of_the_published_scores() ->
     folder = ROOT / "docs" / "results" / "room-agents"
     scores, summary = read_scores(folder / "scores.csv"), pd.read_csv(folder / "summary.csv")
     pd.testing.assert_frame_equal(final_table(summary_of(scores, read_yardstick())), final_table(summary))
+
+
+PUBLISHED = ROOT / "docs" / "results" / "room-agents" / "runs"
+
+
+def test_scores_with_advantage_learning_are_those_of_the_published_runs() -> None:
+    scores = pd.concat([read_scores(path) for path in sorted(PUBLISHED.glob("*/scores.csv"))], ignore_index=True)
+    header = "training tasks | easy | hard, without dislikes | hard, with dislikes | hard | runs"
+    page = rows_of("docs/room-agents.md", header)
+    for name, rule, *cells in final_table(summary_of(scores, read_yardstick())).to_numpy().tolist():
+        assert page[name, rule] == cells
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("run", sorted(PUBLISHED.iterdir()), ids=lambda run: run.name)
+def test_published_agents_have_their_published_scores_on_machines_with_the_same_arithmetic(run: Path) -> None:
+    agent, published = usfa.load(run), read_scores(run / "scores.csv")
+    final = published[published.snapshot == published.snapshot.max()].set_index(["candidates", "rule", "task"]).score
+    table = usfa.evaluate(agent, "room-hard", "train", rules=("cautious", "gpi"), seed=agent.seed)
+    for row in table.itertuples():
+        assert row.score == final[row.candidates, row.rule, row.task]
 
 
 def test_published_scores_of_longer_training_are_those_of_the_published_runs() -> None:

@@ -38,7 +38,7 @@ from usfa.decisions import CandidateSet, Gpi
 from usfa.environments import History, ObservationSpec, rewarded, source
 from usfa.environments.room import OBJECTS, RoomBatch
 from usfa.environments.room.drawing import NEAR
-from usfa.environments.room.rules import FIELD_OF_VIEW
+from usfa.environments.room.rules import EYE, FIELD_OF_VIEW
 from usfa.environments.room.textures import BOXES
 from usfa.environments.room.yardstick import read_yardstick
 from usfa.environments.tabular import one_state_mdp, trip_mdp
@@ -289,7 +289,8 @@ def quality(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
             act = AgentActions([usfa.load(chosen.out / run)], act, 1000, share=1.0)
         data = _room_data(phi, phi.report.rewards, act, chosen.new_steps, 1000).thinned()
         rows += _explained(episodes, data, predict(phi.model, data) @ phi.tasks.T)
-    rows += [("held-out fifth", *row) for row in zip(phi.report.rewards, phi.report.r2, strict=True)]
+    unknown = float("nan")
+    rows += [("held-out fifth", *row, unknown, unknown) for row in zip(phi.report.rewards, phi.report.r2, strict=True)]
     return pd.DataFrame(rows, columns=["episodes", "reward", "r2", "objects", "several at once"])
 
 
@@ -324,7 +325,7 @@ def _room_data(phi: usfa.LearnedPhi, texts: Sequence[str], act: Behaviour, steps
 
 
 def view(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
-    """Share of the collected objects of which a quarter was in view in one of the last H observations, by H and type.
+    """Share of the collected objects of which a tenth was in view in one of the last H observations, by H and type.
 
     φ of H observations cannot express the rewards of the others. From the true state, which nothing learns from.
     """
@@ -335,7 +336,7 @@ def view(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
             act = AgentActions([usfa.load(chosen.out / run)], act, 0, share=1.0)
         objects = _collected_objects(act, 12)
         for history in (1, 2, 4, 6, 10):
-            found = objects.seen[:history].max(axis=0) > 0.25
+            found = objects.seen[:history].max(axis=0) >= 0.1
             shares = [found[objects.kind == kind].mean() for kind in range(4)]
             rows.append((episodes, history, *shares, len(found)))
     return pd.DataFrame(rows, columns=["episodes", "H", *(kind.name for kind in OBJECTS[:4]), "collected"])
@@ -345,7 +346,7 @@ class _Collected(NamedTuple):
     """N objects that were collected, from the true state."""
 
     kind: NDArray[np.int64]  # [N]
-    seen: Array  # [steps, N]  share of its width in view 0, 1, … steps before, also if another object hides it
+    seen: Array  # [steps, N]  share of its area in view 0, 1, … steps before, also if another object hides it
     error: Array  # [N]  (r - φ·w)² of its reward; 0 without φ
 
 
@@ -377,19 +378,22 @@ def _collected_objects(act: Behaviour, steps: int, phi: usfa.LearnedPhi | None =
 
 
 def _share_in_view(pose: Array, place: Array, kind: NDArray[np.int64]) -> Array:
-    """Share of the width of objects [N, 2] that is within the view from poses [N, 3]."""
+    """Share of the area of objects [N, 2] that is within the view from poses [N, 3], also above and below."""
     x, y, heading = pose.T
     east, north = (place - np.stack([x, y], axis=1)).T
     depth = east * np.cos(heading) + north * np.sin(heading)
     right = east * np.sin(heading) - north * np.cos(heading)
-    edge, width = np.maximum(depth, 0) * np.tan(FIELD_OF_VIEW / 2), BOXES[kind, 0]
-    visible = np.minimum(edge, right + width / 2) - np.maximum(-edge, right - width / 2)
-    shares: Array = np.where(depth > NEAR, np.maximum(visible, 0) / width, 0.0)
+    edge = np.maximum(depth, 0) * np.tan(FIELD_OF_VIEW / 2)  # of the square image, from its centre
+    width, lower, upper = BOXES[kind].T
+    across = np.minimum(edge, right + width / 2) - np.maximum(-edge, right - width / 2)
+    upright = np.minimum(EYE + edge, upper) - np.maximum(EYE - edge, lower)
+    area = np.maximum(across, 0) / width * np.maximum(upright, 0) / (upper - lower)
+    shares: Array = np.where(depth > NEAR, area, 0.0)
     return shares
 
 
 def missed(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
-    """Collected objects by how much of their width was in view: their share, and the sum of their squared errors.
+    """Collected objects by how much of them was in view: their share, and the sum of their squared errors.
 
     In new episodes of the last scout and, if there is one, of an agent on φ. φ sees the last H observations. Errors are
     relative to the number of objects, which is about the variance that R² divides by; those where nothing was collected
@@ -402,10 +406,9 @@ def missed(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
         found = _collected_objects(act, phi.history, phi)
         now, before = found.seen[0], found.seen.max(axis=0)
         groups = {
-            "more than a quarter, just before": now > 0.25,
-            "less, just before": (now > 0) & (now <= 0.25),
-            "only earlier": (now == 0) & (before > 0),
-            "never": before == 0,
+            "a tenth or more of it, in s": now >= 0.1,
+            "a tenth or more of it, earlier": (now < 0.1) & (before >= 0.1),
+            "less": before < 0.1,
         }
         for kind, group in itertools.product(range(4), groups):
             own = found.kind == kind
