@@ -30,7 +30,7 @@ html_theme = "furo"
 html_title = "usfa"
 html_static_path = ["_static"]
 html_css_files = ["usfa.css"]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "results/room-agents/six-seeds"]  # model cards of agents are no pages
 
 
 def _escape_bars(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:

@@ -104,7 +104,7 @@ def test_published_statistics_of_the_room_are_those_of_the_published_scores() ->
     pd.testing.assert_frame_equal(final_table(summary_of(scores, read_yardstick())), final_table(summary))
 
 
-PUBLISHED = ROOT / "docs" / "results" / "room-agents" / "runs"
+PUBLISHED = ROOT / "docs" / "results" / "room-agents" / "six-seeds" / "runs"
 
 
 def test_scores_with_advantage_learning_are_those_of_the_published_runs() -> None:

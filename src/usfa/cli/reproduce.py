@@ -73,7 +73,7 @@ class ReproduceRoom:
       usfa reproduce room --resume
       usfa reproduce room --variants usfa uvfa --seeds 0 --frames 1000000 --out runs/quick
       usfa reproduce room --resume --no-train
-      usfa reproduce room --agents docs/results/room-agents/runs --out runs/published
+      usfa reproduce room --agents docs/results/room-agents/six-seeds/runs --out runs/published
     """
 
     experiment: Annotated[RoomExperiment, tyro.conf.arg(name="")] = field(default_factory=RoomExperiment)
