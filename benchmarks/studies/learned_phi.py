@@ -397,7 +397,7 @@ def missed(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
 
     In new episodes of the last scout and, if there is one, of an agent on φ. φ sees the last H observations. Errors are
     relative to the number of objects, which is about the variance that R² divides by; those where nothing was collected
-    are left out.
+    are left out, and two objects of one type in one step both count the error of that step.
     """
     phi, rows = _last_phi(chosen), []
     for episodes, run in _agents(chosen).items():
