@@ -97,6 +97,41 @@ def test_overwrite_starts_from_nothing(run):
     assert run.config(Recipe) == Recipe(4)
 
 
+def end_by_an_error(run, written):
+    if written:
+        run.write(written, b"precious")
+    raise InputError("Something is wrong.")
+
+
+def refused(path, existing="refuse", written=""):
+    """A run that an error of its input ends, perhaps after it wrote a file."""
+    with pytest.raises(InputError, match="wrong"), RunDirectory.opened(path, Recipe(3), existing) as run:
+        end_by_an_error(run, written)
+
+
+def test_a_run_refused_before_it_wrote_anything_leaves_no_directory(path):
+    refused(path)
+    assert not path.exists()
+    assert opened(path, Recipe(4)).config(Recipe) == Recipe(4)
+
+
+def test_a_refused_run_leaves_an_empty_directory_of_the_user(path):
+    path.mkdir(parents=True)
+    refused(path)
+    assert names(path) == []
+
+
+def test_what_a_refused_run_wrote_stays(path):
+    refused(path, written="scores.csv")
+    assert names(path) == ["config.json", "manifest.json", "scores.csv"]
+
+
+def test_a_refused_run_that_was_resumed_stays(path):
+    opened(path, Recipe(3))
+    refused(path, "resume")
+    assert names(path) == ["config.json", "manifest.json"]
+
+
 @pytest.mark.parametrize("existing", ["refuse", "resume", "overwrite"])
 def test_foreign_files_are_never_touched(path, existing):
     path.mkdir(parents=True)

@@ -42,6 +42,20 @@ def run(features, tiny_config, tmp_path_factory):
     return done
 
 
+@pytest.mark.parametrize(
+    "wrong", [("trip", "--agent", "nowhere"), ("no-such-environment",), ("trip", "--steps", "1000000000")]
+)
+def test_wrong_settings_leave_no_run_and_replace_none(features, wrong, tmp_path, capsys):
+    command = ["learn-features", *wrong, "--rewards", "tasks:trip-train"]
+    assert main([*command, "--out", str(tmp_path / "new")]) == 2
+    assert not (tmp_path / "new").exists()
+    kept = shutil.copytree(features, tmp_path / "kept")
+    before = {path: path.read_bytes() for path in kept.rglob("*") if path.is_file()}
+    assert main([*command, "--out", str(kept), "--overwrite"]) == 2
+    assert {path: path.read_bytes() for path in kept.rglob("*") if path.is_file()} == before
+    assert "Traceback" not in capsys.readouterr().err
+
+
 def test_the_directory_holds_everything(features):
     names = {path.relative_to(features).as_posix() for path in features.rglob("*") if path.is_file()}
     assert names == {

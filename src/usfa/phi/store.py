@@ -17,7 +17,7 @@ from usfa.files import require_space
 from usfa.phi.data import Transitions
 from usfa.phi.frames import Frames
 
-__all__ = ["ENVIRONMENTS", "MOST_MEMORY", "TransitionStore"]
+__all__ = ["ENVIRONMENTS", "MOST_MEMORY", "TransitionStore", "check_rows"]
 
 ENVIRONMENTS = 32
 """Environments that data is collected in at once."""
@@ -36,7 +36,7 @@ class TransitionStore:
     """
 
     def __init__(self, steps: int, spec: ObservationSpec, history: int, path: Path | None = None) -> None:
-        _check_rows(steps, history)
+        check_rows(steps, history)
         self._history, self._count = history, 0
         self._columns: tuple[list[NDArray[Any]], ...] = ([], [], [], [], [])
         size = steps * math.prod(spec.shape) * np.dtype(spec.dtype).itemsize
@@ -133,7 +133,7 @@ class _InFile:
             return np.memmap(self._path or file, self._dtype, "r", shape=(self._count, *self._shape))
 
 
-def _check_rows(steps: int, history: int) -> None:
+def check_rows(steps: int, history: int) -> None:
     """Raise InputError if the columns, which are kept in memory, would be too large."""
     size = 8 * steps * (2 * history + 3)  # places, actions, the next place, episode, and about as much for rewards
     if size > MOST_MEMORY:

@@ -88,17 +88,24 @@ class RunDirectory:
         """Create the directory of a run, or open it to resume, and lock it against other processes.
 
         Raise InputError if the directory holds a run and `existing` is "refuse", if it holds other files, or if a run
-        to resume has another configuration.
+        to resume has another configuration. A new run that an InputError ends before it wrote anything is removed, so
+        that the command can be repeated with other settings.
         """
-        run = cls(path)
+        run, existed = cls(path), path.exists()
         run.check(config, existing)
         path.mkdir(parents=True, exist_ok=True)
         with run._locked():
             run.check(config, existing)  # again, because another process may have changed it in between
             run._sweep()
-            if existing != "resume" or not run._holds_something:
+            begins = existing != "resume" or not run._holds_something
+            if begins:
                 run._begin(config)
-            yield run
+            try:
+                yield run
+            except InputError:
+                if begins and {entry.name for entry in path.iterdir()} <= {CONFIG, MANIFEST}:
+                    run._remove(folder=not existed)
+                raise
 
     def check(self, config: object, existing: OnExisting) -> None:
         """Raise InputError if :meth:`opened` would; change nothing."""
@@ -152,6 +159,13 @@ class RunDirectory:
         header = {"format": FORMAT, "version": __version__, "kind": type(config).__name__}
         write_json(self.path / CONFIG, header | to_json(config))
         self.claim()
+
+    def _remove(self, folder: bool) -> None:
+        """Remove a run that has a configuration only, and perhaps its folder."""
+        for name in (CONFIG, MANIFEST):
+            (self.path / name).unlink(missing_ok=True)
+        if folder:
+            self.path.rmdir()
 
     def _check_same(self, config: object) -> None:
         found, wanted = self.config(type(config)), config

@@ -65,6 +65,7 @@ from usfa.phi import (
     read_transitions,
 )
 from usfa.phi.frames import frames_file
+from usfa.phi.store import check_rows
 from usfa.progress import AUTO, Display, ProgressBar, progress_bar, shown_on
 from usfa.records import settle
 from usfa.registry import Registry, text_of
@@ -216,6 +217,8 @@ def learn_features(
     shown = shown_on(console)
     if out is None:
         return _learned(config, _data(config, shown), shown, None)[0]
+    if existing != "resume":
+        _check(config)
     with RunDirectory.opened(Path(out), config, existing) as run:
         _check_same_data(config, run)
         if (run.path / QUALITY).exists() and (run.path / PHI_FILES[0]).exists():
@@ -240,14 +243,21 @@ def _functions(config: FeaturesConfig) -> list[str]:
 # --- data ---
 
 
+def _check(config: FeaturesConfig) -> None:
+    """Raise InputError if the data cannot be had, before an earlier run is replaced."""
+    with config.environments.opened():
+        pass
+    if config.data is None:
+        check_rows(config.steps, config.history)
+        _agents(config)
+
+
 def _check_same_data(config: FeaturesConfig, run: RunDirectory) -> None:
     """Raise InputError if the file of transitions was changed since the run began."""
-    if config.data is None:
+    path = run.path / DATA_CHECKSUM
+    if config.data is None or not path.exists():
         return
-    now, path = sha256(read_bytes(Path(config.data))), run.path / DATA_CHECKSUM
-    if not path.exists():
-        run.write(DATA_CHECKSUM, f"{now}\n".encode())
-    elif read_bytes(path).decode(errors="replace").strip() != now:
+    if read_bytes(path).decode(errors="replace").strip() != sha256(read_bytes(Path(config.data))):
         raise InputError(
             f"File {config.data} was changed since the run in {run.path} began; expected the same file to resume, or "
             "another --out."
@@ -264,6 +274,8 @@ def _kept_data(config: FeaturesConfig, run: RunDirectory, console: Console | Non
     found = _data(config, console, frames_file(path))
     if config.data is None:
         found.save(path)
+    elif not (run.path / DATA_CHECKSUM).exists():
+        run.write(DATA_CHECKSUM, f"{sha256(read_bytes(Path(config.data)))}\n".encode())
     return found
 
 
@@ -276,8 +288,8 @@ def _data(config: FeaturesConfig, console: Console | None, frames_path: Path | N
         return read_transitions(Path(config.data), spec, actions, config.environment, config.history)
     rng = np.random.default_rng([config.seed, 3])
     behaviour: Behaviour = RandomActions(rng, config.action_probabilities, config.repeat)
-    if config.agent is not None:
-        agents = [load(path.strip()) for path in config.agent.split(",")]
+    agents = _agents(config)
+    if agents:
         behaviour = AgentActions(agents, behaviour, config.seed, config.agent_share)
     inside = (
         rewarded(environments, config.rewards)
@@ -297,6 +309,10 @@ def _data(config: FeaturesConfig, console: Console | None, frames_path: Path | N
             frames_path=frames_path,
         )
     return found if config.rewards else replace(found, names=(), rewards=found.rewards[:, :0], seen=found.seen[:, :0])
+
+
+def _agents(config: FeaturesConfig) -> list[TrainedAgent]:
+    return [] if config.agent is None else [load(path.strip()) for path in config.agent.split(",")]
 
 
 class AgentActions:
