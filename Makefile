@@ -29,8 +29,8 @@ test: $(STAMP)
 test-mathematics: $(STAMP)
 	$(BIN)/pytest -m "not long" $(MATHEMATICS) --cov --cov-report=term-missing
 
-# Tests that would make the others wait: learning and chaos on a cluster, learning in fruit-tree, compiled code with checked
-# indices, the fuzzer, and kills at random moments.
+# Tests that would make the others wait: learning and chaos on a cluster, learning in fruit-tree, of a UVFA in the room and
+# of tasks that like time, compiled code with checked indices, the fuzzer, and kills at random moments.
 test-long: $(STAMP)
 	$(BIN)/pytest -m long
 	$(BIN)/python tests/robustness/fuzz.py --corruptions 2000

@@ -14,10 +14,11 @@ from usfa.learning import Learner
     ("kind", "network", "config"),
     [
         ("usfa", NETWORK, LEARNER),
-        (
+        pytest.param(
             "uvfa",
             replace(NETWORK, conditioning="inner-product"),
             replace(LEARNER, policies="train", policies_per_step=2, budget=60_000),
+            marks=pytest.mark.long,
         ),
     ],
     ids=["usfa", "uvfa"],

@@ -425,8 +425,11 @@ def overlap(one, other):
     )
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [WIDE, NARROW, PHONE], ids=["wide", "narrow", "phone"])
+@pytest.mark.parametrize(
+    ("size", "scheme"),
+    [(WIDE, "light"), (WIDE, "dark"), (NARROW, "light"), (PHONE, "dark")],
+    ids=["wide-light", "wide-dark", "narrow-light", "phone-dark"],
+)
 def test_it_fits_the_screen_in_both_colour_schemes(visit, size, scheme, tmp_path):
     page = visit(size, scheme)
     for compare in (False, True):

@@ -250,6 +250,7 @@ def test_fruit_tree_comes_close_to_its_front():
     assert utility_loss("fruit-tree-v0", 20_000, parse_tasks("simplex:100", 6), depth=5).mean() < 0.7
 
 
+@pytest.mark.long
 @of_mo_gymnasium
 def test_who_likes_time_takes_it():
     """φ is (treasure, -1 per step): with a negative weight for time every step pays, and the sea is left late."""
