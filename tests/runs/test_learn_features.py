@@ -43,10 +43,16 @@ def run(features, tiny_config, tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "wrong", [("trip", "--agent", "nowhere"), ("no-such-environment",), ("trip", "--steps", "1000000000")]
+    "wrong",
+    [
+        ("trip", "--rewards", "tasks:trip-train", "--agent", "nowhere"),
+        ("no-such-environment", "--rewards", "reward"),
+        ("trip", "--rewards", "tasks:trip-train", "--steps", "1000000000"),
+        ("trip", "--data", "nowhere.npz"),
+    ],
 )
 def test_wrong_settings_leave_no_run_and_replace_none(features, wrong, tmp_path, capsys):
-    command = ["learn-features", *wrong, "--rewards", "tasks:trip-train"]
+    command = ["learn-features", *wrong]
     assert main([*command, "--out", str(tmp_path / "new")]) == 2
     assert not (tmp_path / "new").exists()
     kept = shutil.copytree(features, tmp_path / "kept")

@@ -217,7 +217,7 @@ def learn_features(
     shown = shown_on(console)
     if out is None:
         return _learned(config, _data(config, shown), shown, None)[0]
-    if existing != "resume":
+    if existing == "overwrite":
         _check(config)
     with RunDirectory.opened(Path(out), config, existing) as run:
         _check_same_data(config, run)
@@ -245,9 +245,10 @@ def _functions(config: FeaturesConfig) -> list[str]:
 
 def _check(config: FeaturesConfig) -> None:
     """Raise InputError if the data cannot be had, before an earlier run is replaced."""
+    if config.data is not None:
+        _data(config, None)
+        return
     with config.environments.opened():
-        pass
-    if config.data is None:
         check_rows(config.steps, config.history)
         _agents(config)
 
