@@ -14,7 +14,7 @@ SHIPPED_AGENTS: dict[str, str] = {
 """Agents in the package."""
 
 RULES: dict[str, str] = {
-    "cautious": "follow the best policy in C, improve on it beyond the measured error of ψ; cautious:2 doubles it",
+    "cautious": "follow the best policy in C, improve on it where the gain is a multiple of the cost; cautious:2 asks for more",
     "gpi": "Eq. 3, the paper's: the action with the largest value under any policy in C",
     "follow": "follow the policy in C with the largest value on w', never improve on it",
 }

@@ -121,8 +121,7 @@ def outside_action(psi, policy):
         policy._one[0],
         candidates.z,
         torch.ones(1, psi.shape[2], dtype=torch.bool),
-        candidates.step_error,
-        candidates.optimism,
+        *candidates[1:],
     )
     return int(policy.rule.decide(situation).action)
 

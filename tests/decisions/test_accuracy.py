@@ -19,24 +19,23 @@ ACCURACY = Accuracy((0.05, 0.1), ((0.0, 0.1), (1.0, 0.3), (2.0, 0.9)))
     [(0.0, 0.1), (0.5, 0.2), (1.0, 0.3), (1.25, 0.45), (2.0, 0.9), (7.0, 0.9)],
 )
 def test_optimism_is_linear_in_between_and_stays_beyond_the_last_distance(distance, share):
-    found = ACCURACY.of(np.ones((1, 2)), np.array([distance]))
+    found = ACCURACY.of(np.ones((1, 2)), np.array([distance]), horizon=1.0)
     np.testing.assert_allclose(found.optimism, [share])
 
 
 def test_nearer_than_the_first_distance_is_as_the_first():
-    found = Accuracy((0.1,), ((0.5, 0.2), (1.0, 0.4))).of(np.ones((2, 1)), np.array([0.0, 0.5]))
+    found = Accuracy((0.1,), ((0.5, 0.2), (1.0, 0.4))).of(np.ones((2, 1)), np.array([0.0, 0.5]), horizon=1.0)
     assert found.optimism.tolist() == [0.2, 0.2]
 
 
 @pytest.mark.parametrize("leading", [(), (4,), (2, 4)])
 def test_accuracy_of_candidates_has_their_shape(leading):
     z, distance = np.ones((*leading, 3, 2)), np.full((*leading, 3), 0.5)
-    found = ACCURACY.of(z, distance)
+    found = ACCURACY.of(z, distance, horizon=20.0, gap_scale=0.3)
     assert found.z is z
-    np.testing.assert_allclose(found.step_error, np.broadcast_to([0.05, 0.1], (*leading, 2)))
+    np.testing.assert_allclose(found.error, np.full(leading, 2.0))  # the largest step_error, in every step
     np.testing.assert_allclose(found.optimism, np.full((*leading, 3), 0.2))
-    found.step_error[...] = 7  # a copy of its own
-    assert ACCURACY.step_error == (0.05, 0.1)
+    np.testing.assert_allclose(found.gap_scale, np.full(leading, 0.3))
 
 
 @pytest.mark.parametrize("step_error", [(), (-0.1,), (0.1, np.nan), (np.inf,)])
@@ -67,14 +66,16 @@ def test_optimism_has_growing_distances_and_shares_from_0(optimism):
 
 def test_zero_errors_and_one_distance_are_enough():
     accuracy = Accuracy((0.0,), ((0.0, 0.0),))
-    assert accuracy.of(np.ones((1, 1)), np.array([3.0])).optimism.tolist() == [0.0]
+    found = accuracy.of(np.ones((1, 1)), np.array([3.0]), horizon=np.inf)
+    assert found.optimism.tolist() == [0.0]
+    assert found.error == 0
 
 
 @pytest.mark.parametrize("features", [1, 4])
 def test_assumed_accuracy_fits_the_features(features):
     accuracy = assumed_accuracy(features)
     assert accuracy.step_error == (0.06,) * features
-    found = accuracy.of(np.ones((4, features)), np.array([0.0, 0.25, 0.75, 3.0]))
+    found = accuracy.of(np.ones((4, features)), np.array([0.0, 0.25, 0.75, 3.0]), horizon=1.0)
     np.testing.assert_allclose(found.optimism, [0.0, 0.1, 0.55, 0.9])
 
 
@@ -101,7 +102,7 @@ def test_bad_files_are_refused(change, sentence):
 
 def random_set(tasks, size, seed=0):
     rng = np.random.default_rng(seed)
-    return CandidateSet(rng.random((tasks, size, 2)), rng.random((tasks, 2)), rng.random((tasks, size)))
+    return CandidateSet(rng.random((tasks, size, 2)), rng.random(tasks), rng.random((tasks, size)), rng.random(tasks))
 
 
 def test_believed_candidates_have_no_error():
@@ -111,9 +112,10 @@ def test_believed_candidates_have_no_error():
         (CandidateSet.believed(torch.from_numpy(z)), torch.zeros),
     ]:
         assert found.z.shape == (5, 3, 2)
-        assert found.step_error.tolist() == like((5, 2)).tolist()
+        assert found.error.tolist() == like(5).tolist()
         assert found.optimism.tolist() == like((5, 3)).tolist()
-        assert type(found.step_error) is type(found.z)
+        assert found.gap_scale.tolist() == (like(5) + 1).tolist()
+        assert type(found.error) is type(found.z)
 
 
 def test_map_changes_every_part():
@@ -134,11 +136,11 @@ def test_tensors_are_float32():
 def test_joined_sets_repeat_the_first_policy_of_smaller_ones():
     small, large = random_set(2, 2, seed=0), random_set(3, 4, seed=1)
     found = CandidateSet.joined([small, large])
-    assert [values.shape for values in found] == [(5, 4, 2), (5, 2), (5, 4)]
+    assert [values.shape for values in found] == [(5, 4, 2), (5,), (5, 4), (5,)]
     for n, source in enumerate([0, 1, 0, 0]):
         assert np.array_equal(found.z[:2, n], small.z[:, source])
         assert np.array_equal(found.optimism[:2, n], small.optimism[:, source])
-    assert np.array_equal(found.step_error[:2], small.step_error)
+    assert np.array_equal(found.error[:2], small.error)
     for one, other in zip(found, large, strict=True):
         assert np.array_equal(one[2:], other)
 

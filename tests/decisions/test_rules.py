@@ -9,6 +9,7 @@ from usfa.decisions import (
     DEFAULT_RULE,
     PAPER_RULE,
     RULES,
+    CandidateSet,
     Cautious,
     Decision,
     Follow,
@@ -161,28 +162,28 @@ def random_situation(seed=0, optimism=0.3):
     z[: B // 4] *= -against
     legal = rng.random((B, A)) < 0.7
     legal[:, 1] = True
-    tensors = psi, w, z, legal, 0.2 * rng.random((B, D)), optimism * rng.random((B, N))
+    tensors = psi, w, z, legal, 3 * rng.random(B), optimism * rng.random((B, N)), 0.1 + 0.9 * rng.random(B)
     return Situation(*map(torch.from_numpy, tensors))
 
 
-def literal_cautious(situation, b, caution, margins=True):
+def literal_cautious(situation, b, caution, improves=True):
     """Action, policy and improved in state b, from the formulas of docs/decision-rules.md."""
-    psi, w, z, legal, step_error, optimism = (x[b].numpy() for x in situation[:6])
+    psi, w, z, legal, error, optimism, gap_scale = (x[b].numpy() for x in situation[:7])
     actions = np.flatnonzero(legal)
     own = [max(actions, key=lambda a, n=n: psi[n, a] @ z[n]) for n in range(N)]
-    doubt, margin = np.zeros(N), np.zeros(N)
-    for n in range(N):
-        c = (w @ z[n]) / (z[n] @ z[n])
-        for i in range(D):
-            size = abs(psi[n, own[n], i])
-            doubt[n] += caution * optimism[n] * size * abs(w[i])
-            margin[n] += 2 * caution * step_error[i] * size * abs(w[i] - c * z[n, i])
-    if not any(z[n] @ w > 0 for n in range(N)):
-        margin[:] = 0
-    if not margins:
-        margin[:] = np.inf
-    worth = [psi[n, own[n]] @ w - doubt[n] for n in range(N)]
-    promise = {(a, n): psi[n, a] @ w - doubt[n] - margin[n] for a in actions for n in range(N)}
+    doubt = [caution * optimism[n] * sum(abs(psi[n, own[n], i] * w[i]) for i in range(D)) for n in range(N)]
+    served = any(z[n] @ w > 0 for n in range(N))
+
+    def value(a, n):
+        at_own = psi[n, own[n]]
+        gain = psi[n, a] - at_own
+        if caution and served:
+            along = (gain @ z[n]) / (z[n] @ z[n]) * z[n] if z[n] @ w > 0 else np.zeros(D)
+            gain = gap_scale * (along + (gain - along) / (1 + caution * error))
+        return (at_own + gain) @ w - doubt[n]
+
+    worth = [value(own[n], n) for n in range(N)]
+    promise = {(a, n): value(a, n) if improves else -np.inf for a in actions for n in range(N)}
     action, policy = max(promise, key=promise.get)
     if promise[action, policy] < max(worth):
         policy = int(np.argmax(worth))
@@ -207,7 +208,7 @@ def test_follow_is_the_literal_formula():
     situation = random_situation()
     decision = Follow().decide(situation)
     for b in range(B):
-        assert decided(decision, b) == literal_cautious(situation, b, caution=1.0, margins=False)
+        assert decided(decision, b) == literal_cautious(situation, b, caution=1.0, improves=False)
     assert not decision.improved.any()
 
 
@@ -226,7 +227,7 @@ def test_gpi_has_the_ties_of_eq_3():
     psi, w, z = rng.integers(-2, 3, (400, N, A, D)), rng.integers(-2, 3, (400, D)), rng.integers(-2, 3, (400, N, D))
     legal = torch.from_numpy(rng.random((400, A)) < 0.7)
     psi, w, z = (torch.from_numpy(x).float() for x in (psi, w, z))
-    found = Gpi().decide(Situation(psi, w, z, legal, 0 * w, 0 * z[..., 0]))
+    found = Gpi().decide(Situation(psi, w, z, legal, *CandidateSet.believed(z)[1:]))
     some = legal.any(dim=1)
     expected, by_choose = gpi(psi, w, legal), choose(psi, w, z, legal)
     for one, other, another in zip(found[:2], expected[:2], by_choose[:2], strict=True):
@@ -239,11 +240,10 @@ def test_gpi_has_the_ties_of_eq_3():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(("caution", "improves"), [(0.0, True), (1.0, True), (1.0, False)])
 def test_the_compiled_decision_is_the_one_of_the_formulas(dtype, caution, improves):
-    psi, w, z, legal, step_error, optimism, _ = Situation(*(x.to(dtype) for x in random_situation()[:6]))
-    legal = legal.bool()
-    expected = choose_cautiously(psi, w, z, legal, optimism, step_error, caution, improves)
+    situation = Situation(*(x if x.dtype == torch.bool else x.to(dtype) for x in random_situation()[:7]))
+    expected = choose_cautiously(*situation[:7], caution, improves)
     rule = Cautious(caution) if improves else Follow()
-    found = rule.decide(Situation(psi, w, z, legal, step_error, optimism))
+    found = rule.decide(situation)
     assert_same(found[:3], expected[:3])
     torch.testing.assert_close(found.q, expected.q)
 
@@ -258,6 +258,7 @@ def test_values_that_are_not_numbers_still_give_a_legal_action():
 @pytest.mark.parametrize("rule", [Gpi(), Follow(), Cautious()], ids=rule_name)
 def test_shown_values_are_the_best_of_c_and_illegal_actions_are_never_taken(rule):
     situation = random_situation(optimism=0.0)
+    situation = situation._replace(error=0 * situation.error, gap_scale=0 * situation.gap_scale + 1)
     decision = rule.decide(situation)
     q = torch.einsum("bnad,bd->bna", situation.psi, situation.w).amax(dim=1)
     torch.testing.assert_close(decision.q, q.masked_fill(~situation.legal, -torch.inf))
@@ -268,7 +269,7 @@ def test_shown_values_are_the_best_of_c_and_illegal_actions_are_never_taken(rule
 
 def test_doubts_are_subtracted_from_the_shown_values():
     situation = random_situation()
-    doubtless = Cautious(0.0).decide(situation).q
+    doubtless = Cautious().decide(situation._replace(optimism=0 * situation.optimism)).q
     assert (Cautious().decide(situation).q < doubtless)[situation.legal].all()
 
 
@@ -280,7 +281,8 @@ def assert_same(found, expected, rows=slice(None)):
 def test_no_caution_and_an_exact_psi_are_eq_3():
     situation = random_situation()
     assert_same(Cautious(0.0).decide(situation), Gpi().decide(situation))
-    exact = situation._replace(step_error=0 * situation.step_error, optimism=0 * situation.optimism)
+    believed = CandidateSet.believed(situation.z)
+    exact = Situation(*situation[:4], *believed[1:])
     assert_same(Cautious(3.0).decide(exact), Gpi().decide(exact))
 
 
@@ -289,27 +291,52 @@ def test_tasks_that_no_policy_serves_are_eq_3_with_doubts():
     serves = (torch.einsum("bnd,bd->bn", situation.z, situation.w) > 0).any(dim=1)
     assert serves.sum().item() not in (0, B)
     cautious = Cautious().decide(situation)
-    assert_same(cautious, Cautious().decide(situation._replace(step_error=0 * situation.step_error)), ~serves)
+    assert_same(cautious, Cautious().decide(situation._replace(error=0 * situation.error)), ~serves)
     believed = situation._replace(optimism=0 * situation.optimism)
     assert_same(Cautious(1e6).decide(believed), Gpi().decide(believed), ~serves)
     assert not torch.equal(Cautious(1e6).decide(believed).action[serves], Gpi().decide(believed).action[serves])
 
 
 def test_growing_caution_improves_less_and_ends_in_following():
+    """Where every policy serves the task: along others, improving costs nothing."""
     situation = random_situation(optimism=0.0)
-    serves = (torch.einsum("bnd,bd->bn", situation.z, situation.w) > 0).any(dim=1)
-    improved = [Cautious(caution).decide(situation).improved[serves] for caution in (0, 0.5, 1, 2, 4, 1e6)]
+    sign = torch.einsum("bnd,bd->bn", situation.z, situation.w).sign()
+    situation = situation._replace(z=situation.z * sign[..., None])
+    improved = [Cautious(caution).decide(situation).improved for caution in (0, 0.5, 1, 2, 4, 1e6)]
     counts = [int(steps.sum()) for steps in improved]
     assert counts == sorted(counts, reverse=True)
     assert counts[0] > counts[2] > counts[-1] == 0
-    assert_same(Cautious(1e6).decide(situation), Follow().decide(situation), serves)
+    endless, follow = Cautious(1e6).decide(situation), Follow().decide(situation)
+    assert_same(endless[:2], follow[:2])  # the shown values of other actions differ
+
+
+def test_a_gain_across_z_must_be_worth_a_multiple_of_its_cost():
+    """One policy for the first feature: the second action costs 1 of it, and gains `gain` of the second feature."""
+    w, z, legal = torch.ones(1, 2), torch.tensor([[[1.0, 0.0]]]), torch.ones(1, 2, dtype=torch.bool)
+    found = {}
+    for gain in (0.9, 1.1, 2.9, 3.1):
+        psi = torch.tensor([[[[5.0, 1.0], [4.0, 1.0 + gain]]]])
+        errors = torch.tensor([2.0]), torch.zeros(1, 1), torch.tensor([0.3])
+        situation = Situation(psi, w, z, legal, *errors)  # an error of 2: thrice the cost
+        found[gain] = tuple(rule.decide(situation).action.item() for rule in (Gpi(), Cautious(0.5), Cautious()))
+    assert found == {0.9: (0, 0, 0), 1.1: (1, 0, 0), 2.9: (1, 1, 0), 3.1: (1, 1, 1)}
+
+
+def test_advantage_learning_does_not_make_a_worse_policy_the_better_one():
+    """The second policy is worth 0.2; its other action seems to add 2.5 of the first feature, but gaps are tenfold."""
+    psi = torch.tensor([[[[2.0, 0.0], [0.0, 0.0]], [[0.0, 1.0], [2.5, 0.9]]]])  # [B=1, N=2, A=2, D=2]
+    w, z, legal = torch.tensor([[1.0, 0.2]]), torch.eye(2)[None], torch.ones(1, 2, dtype=torch.bool)
+    errors = torch.zeros(1), torch.zeros(1, 2), torch.tensor([0.1])
+    situation = Situation(psi, w, z, legal, *errors)
+    assert Gpi().decide(situation).policy.item() == 1
+    assert Cautious().decide(situation).policy.item() == 0
 
 
 def test_optimism_takes_trust_from_a_policy():
     """Two policies of one action each: the second promises more, in vain by half of what is at stake."""
     psi = torch.tensor([[[[1.0, 0.0]], [[1.0, 0.5]]]])  # [B=1, N=2, A=1, D=2]
     w, z, legal = torch.ones(1, 2), torch.eye(2)[None], torch.ones(1, 1, dtype=torch.bool)
-    situation = Situation(psi, w, z, legal, torch.zeros(1, 2), torch.tensor([[0.0, 0.5]]))
+    situation = Situation(psi, w, z, legal, torch.zeros(1), torch.tensor([[0.0, 0.5]]), torch.ones(1))
     assert [rule.decide(situation).policy.item() for rule in (Gpi(), Cautious(0.5), Cautious(), Follow())] == [
         1,
         1,
@@ -350,8 +377,7 @@ def test_what_own_rules_return_is_checked(action, sentence):
         torch.ones(3, 2),
         torch.ones(3, 2, 2),
         torch.ones(3, 4, dtype=torch.bool),
-        torch.zeros(3, 2),
-        torch.zeros(3, 2),
+        *CandidateSet.believed(torch.ones(3, 2, 2))[1:],
     )
     no = torch.zeros(3, dtype=torch.bool)
     result = None if action is None else Decision(action, torch.zeros(3, dtype=torch.int64), no, torch.zeros(3, 4))

@@ -8,16 +8,17 @@ from random_mdps import random_mdp, random_tasks
 from usfa.decisions import CandidateSet, Cautious, Situation
 from usfa.functional import (
     TabularMDP,
-    across_error,
     choose,
     effective_horizon,
     gpi,
     optimal_policy,
     policy_actions,
     policy_values,
+    q_values,
     stake,
     successor_features,
     take_actions,
+    temper,
 )
 
 T, B, N, A, D = 5, 8, 3, 4, 2
@@ -166,42 +167,45 @@ def test_stake_does_not_vanish_where_gains_and_losses_cancel():
     assert stake(torch.tensor([[3.0, 3.0]]), torch.tensor([1.0, -1.0])).tolist() == [6.0]
 
 
-def error_inputs(seed=0):
-    """ψ [T, N, D], w [T, D], z [T, N, D] and ρ [T, D]."""
+def temper_inputs(seed=0):
+    """ψ [T, N, A, D], w [T, D], z [T, N, D], π_z(s) [T, N], trust [T] and gap scale [T]."""
     rng = np.random.default_rng(seed)
-    shapes = ((T, N, D), (T, D), (T, N, D))
-    return *(random_tasks(rng, *shape) for shape in shapes), torch.from_numpy(rng.random((T, D)))
+    psi, w, z = (random_tasks(rng, *shape) for shape in ((T, N, A, D), (T, D), (T, N, D)))
+    return psi, w, z, policy_actions(psi, z), *torch.from_numpy(rng.random((2, T)))
 
 
-def test_across_error_is_the_literal_formula():
-    psi, w, z, relative = error_inputs()
-    found = across_error(psi, w, z, relative)
-    assert found.shape == (T, N)
-    for t, n in np.ndindex(T, N):
-        c = sum(float(w[t, d] * z[t, n, d]) for d in range(D)) / sum(float(z[t, n, d]) ** 2 for d in range(D))
-        terms = [float(relative[t, d] * psi[t, n, d].abs()) * abs(float(w[t, d] - c * z[t, n, d])) for d in range(D)]
-        assert found[t, n].item() == pytest.approx(sum(terms))
+def test_temper_is_the_literal_formula():
+    psi, w, z, own, trust, scale = temper_inputs()
+    found = temper(psi, w, z, own, trust, scale)
+    for t, n, a in np.ndindex(T, N, A):
+        at_own = psi[t, n, own[t, n]]
+        difference, along = psi[t, n, a] - at_own, torch.zeros(D, dtype=torch.float64)
+        if z[t, n] @ w[t] > 0:
+            along = (difference @ z[t, n]) / (z[t, n] @ z[t, n]) * z[t, n]
+        expected = at_own + scale[t] * (along + trust[t] * (difference - along))
+        if not (z[t] @ w[t] > 0).any():
+            expected = psi[t, n, a]
+        torch.testing.assert_close(found[t, n, a], expected)
 
 
-@pytest.mark.parametrize("factor", [1.0, 0.3, -2.0])
-def test_nothing_is_across_a_parallel_task(factor):
-    psi, w, _, relative = error_inputs()
-    z = factor * w[:, None].expand(T, N, D)
-    torch.testing.assert_close(across_error(psi, w, z, relative), torch.zeros(T, N, dtype=torch.float64))
+def test_full_trust_leaves_psi_as_it_is_to_the_bit():
+    psi, w, z, own, trust, _ = temper_inputs()
+    assert torch.equal(temper(psi, w, z, own, 0 * trust + 1, 0 * trust + 1), psi)
 
 
-def test_everything_is_across_no_policy():
-    psi, w, z, relative = error_inputs()
-    expected = torch.einsum("td,tnd,td->tn", relative, psi.abs(), w.abs())
-    torch.testing.assert_close(across_error(psi, w, 0 * z, relative), expected)
+def test_tempering_keeps_policies_and_their_values():
+    psi, w, z, own, trust, scale = temper_inputs()
+    found = temper(psi, w, z, own, trust, scale)
+    assert torch.equal(take_actions(found, own), take_actions(psi, own))
+    assert torch.equal(policy_actions(found, z), own)
 
 
-def test_across_error_scales_with_w_and_not_with_z():
-    psi, w, z, relative = error_inputs()
-    once = across_error(psi, w, z, relative)
-    torch.testing.assert_close(across_error(psi, 2 * w, z, relative), 2 * once)
-    torch.testing.assert_close(across_error(psi, w, 7 * z, relative), once)
-    torch.testing.assert_close(across_error(psi, w, -z, relative), once)
+def test_nothing_is_across_a_parallel_task():
+    psi, w, _, _, trust, scale = temper_inputs()
+    z = 0.3 * w[:, None].expand(T, N, D)
+    own = policy_actions(psi, z)
+    some, none = (temper(psi, w, z, own, share, scale) for share in (trust, 0 * trust))
+    torch.testing.assert_close(q_values(some, w), q_values(none, w))
 
 
 # --- docs/decision-rules.md: the theorems, on random MDPs -----------------------------------------------------
@@ -407,11 +411,52 @@ def test_theorem_1_needs_the_factor_two():
     assert choose(psi, w, z, margin=2.0).action == 0
 
 
+def tempered_choice(solved, psi, trust):
+    """The choice in every state, with gains across z reduced to a share; an error of 1 / trust - 1."""
+    w, z = solved.w[:, None].expand(-1, STATES, -1), solved.z[:, None].expand(-1, STATES, -1, -1)
+    factor = torch.full((MDPS, STATES), trust, dtype=torch.float64)
+    tempered = temper(psi, w, z, solved.own, factor, 0 * factor + 1)
+    return choose(tempered, w, z, solved.legal, own=solved.own)
+
+
+@pytest.mark.parametrize("trust", [0.01, 0.25, 0.7, 1.0])
+def test_theorem_3_with_an_exact_psi_no_trust_is_too_small(solved, trust):
+    found = tempered_choice(solved, solved.psi, trust)
+    assert (solved.trusted(found) - solved.best).min() >= -SLACK
+    gain = solved.earned(found.action) - solved.best
+    assert gain.min() >= -SLACK
+    assert (gain > SLACK).any()
+
+
+def promising_too_much(solved, factor):
+    """ψ̃ whose gains across z, and those of policies with z·w ≤ 0, are `factor` times as large where they are gains."""
+    difference = solved.psi - solved.psi.take_along_dim(solved.own[..., None, None], dim=3)
+    serves = torch.einsum("mnd,md->mn", solved.z, solved.w) > 0
+    unit = torch.nn.functional.normalize(solved.z, dim=-1) * serves[..., None]
+    along = torch.einsum("msnad,mnd->msna", difference, unit)[..., None] * unit[:, None, :, None]
+    across = difference - along
+    gains = torch.einsum("msnad,md->msna", across, solved.w) > 0
+    psi = solved.psi + torch.where(gains[..., None] & serves[:, None, :, None, None], (factor - 1) * across, 0.0)
+    assert torch.equal(policy_actions(psi, solved.z[:, None], solved.legal), solved.own)
+    return psi
+
+
+def test_theorem_3_gains_may_be_promised_as_many_times_too_large(solved):
+    served = (torch.einsum("mnd,md->mn", solved.z, solved.w) > 0).all(dim=-1)
+    psi = promising_too_much(solved, 4.0)
+    gain = (solved.earned(tempered_choice(solved, psi, 0.25).action) - solved.best)[served]
+    assert served.sum() > 100
+    assert gain.min() >= -SLACK
+    assert (gain > SLACK).any()
+    for trust in (1.0, 0.5):  # Eq. 3, and too much trust
+        gain = (solved.earned(tempered_choice(solved, psi, trust).action) - solved.best)[served]
+        assert gain.min() < -SLACK
+
+
 def test_cautious_with_an_exact_psi_is_gpi(solved):
     psi, legal = solved.psi.flatten(0, 1), solved.legal.flatten(0, 1)
     w, z = (x.repeat_interleave(STATES, dim=0) for x in (solved.w, solved.z))
-    none = CandidateSet.believed(z)
-    found = Cautious().decide(Situation(psi, w, z, legal, none.step_error, none.optimism))
+    found = Cautious().decide(Situation(psi, w, z, legal, *CandidateSet.believed(z)[1:]))
     assert torch.equal(found.action, gpi(psi, w, legal).action)
     gain = solved.earned(found.action.unflatten(0, (MDPS, STATES))) - solved.best
     assert gain.min() >= -SLACK

@@ -5,7 +5,7 @@ from torch import nn
 
 from fake_environments import Scripted
 from usfa.agents import Agent, AgentSpec
-from usfa.decisions import Situation
+from usfa.decisions import CandidateSet, Situation
 from usfa.environments import EnvironmentBatch, ObservationSpec
 from usfa.learning.exploration import epsilon_greedy
 from usfa.learning.rollout import Rollout
@@ -97,8 +97,8 @@ class Counter(Agent):
         q = -(torch.arange(3) - wanted[:, None]).abs() * network.scale
         memory = torch.where(present.first[:, None], 0.0, present.core_state[0]) + 1
         one = torch.ones_like(w[:, :1])  # [B, 1]: one policy and one feature, which is the value
-        situation = Situation(q[:, None, :, None], one, one[:, None], present.legal, 0 * one, 0 * one)
-        return situation, (memory,)
+        errors = CandidateSet.believed(one[:, None])[1:]
+        return Situation(q[:, None, :, None], one, one[:, None], present.legal, *errors), (memory,)
 
     def loss(self, *arguments):
         raise NotImplementedError
@@ -228,8 +228,7 @@ def test_training_acts_by_eq_3_over_policies_that_are_believed():
             # Two policies: the first one's own action is 0, and the second promises most for action 2.
             psi = torch.tensor([[[0.5], [0.0], [0.4]], [[0.9], [0.3], [1.0]]]).expand(len(w), -1, -1, -1)
             z = torch.tensor([[1.0], [-1.0]]).expand(len(w), -1, -1)
-            none = torch.zeros(len(w), 2)
-            return Situation(psi, situation.w, z, present.legal, none[:, :1], none), memory
+            return Situation(psi, situation.w, z, present.legal, *CandidateSet.believed(z)[1:]), memory
 
     envs = [Scripted([FIRST]), Scripted([SECOND])]
     rollout = rollout_of(Asked(), envs, 1, 1)
@@ -238,7 +237,7 @@ def test_training_acts_by_eq_3_over_policies_that_are_believed():
     assert found.trajectory.action.flatten().tolist() == [2, 2]
     (candidates,) = asked
     assert torch.equal(candidates.z, z[0])
-    assert candidates.step_error.tolist() == [[0, 0], [0, 0]]
+    assert candidates.error.tolist() == [0, 0]
     assert candidates.optimism.tolist() == [[0, 0], [0, 0]]
 
 

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor, nn
 
 from usfa.agents.trained import TrainedAgent
-from usfa.decisions import BuiltIn, CandidateSet, Rule, Situation, assumed_accuracy, parse_rule, rule_name
+from usfa.decisions import BuiltIn, CandidateSet, Rule, Situation, parse_rule, rule_name
 from usfa.errors import InputError
-from usfa.functional import Choice, choose, choose_cautiously
+from usfa.functional import Choice, choose_cautiously
 from usfa.trajectory import CoreState, Present
 from usfa.version import __version__
 
@@ -66,16 +66,13 @@ def onnx_model(agent: TrainedAgent, rule: str | Rule | None = None) -> bytes:
 class _Step(nn.Module):
     """Encoded observations, memory, task and policies -> decision, ψ and memory."""
 
-    step_error: Tensor
-
     def __init__(self, agent: TrainedAgent, rule: BuiltIn | None) -> None:
         super().__init__()
         self.agent = agent
         self.network = agent.network
         self.rule = rule
-        accuracy = agent.accuracy or assumed_accuracy(agent.file.spec.features)
-        self.register_buffer("step_error", torch.tensor(accuracy.step_error))
         self.memory = len(agent.actor.initial_state(1))
+        self.trained = agent.candidates(agent.training_tasks[0], agent.actor.only_candidates or "train", _unused())
 
     @property
     def outputs(self) -> list[str]:
@@ -113,7 +110,10 @@ class _Step(nn.Module):
         if not spec.masked:  # then `legal` is unused, and is no input
             legal = torch.ones(observation.shape[0], spec.actions, dtype=torch.bool)
         present = Present(observation, previous_action, legal, first, tuple(memory))
-        candidates = CandidateSet(z, self.step_error.expand(observation.shape[0], -1), optimism)
+        error, gap_scale = (
+            torch.full(observation.shape[:1], float(value)) for value in (self.trained.error, self.trained.gap_scale)
+        )
+        candidates = CandidateSet(z, error, optimism, gap_scale)
         situation, core_state = self.agent.actor.situation(self.network, present, w, candidates)
         decision = self._decision(situation)
         values = (situation.psi,) if self.agent.actor.has_psi else () if decision else (situation.psi[:, 0, :, 0],)
@@ -122,15 +122,11 @@ class _Step(nn.Module):
     def _decision(self, situation: Situation) -> tuple[Tensor, ...]:
         if self.rule is None:
             return ()
-        psi, w, z, legal, step_error, optimism, _ = situation
-        if self.rule.caution == 0:
-            return choose(psi, w, z, legal)
-        return choose_cautiously(psi, w, z, legal, optimism, step_error, self.rule.caution, self.rule.improves)
+        return choose_cautiously(*situation[:-1], self.rule.caution, self.rule.improves)
 
     def about(self) -> dict[str, Any]:
         """Metadata for programs that run the model: training tasks, rule, candidate set and memory."""
         agent, file = self.agent, self.agent.file
-        trained = agent.candidates(agent.training_tasks[0], agent.actor.only_candidates or "train", _unused())
         about: dict[str, Any] = {
             "version": __version__,
             "kind": file.kind,
@@ -142,7 +138,7 @@ class _Step(nn.Module):
             "memory": {f"memory_{i}": list(x.shape[1:]) for i, x in enumerate(agent.actor.initial_state(1))},
         }
         if agent.actor.has_psi:
-            about["candidates"] = {"z": trained.z.tolist(), "optimism": trained.optimism.tolist()}
+            about["candidates"] = {"z": self.trained.z.tolist(), "optimism": self.trained.optimism.tolist()}
         return about
 
 

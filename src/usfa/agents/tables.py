@@ -56,8 +56,8 @@ class SfGpiTables(Agent):
         self, network: Network, present: Present, w: Tensor, candidates: CandidateSet[Tensor]
     ) -> tuple[Situation, CoreState]:
         psi, core_state = self.step(network, present, candidates.z)
-        z, step_error, optimism = candidates.map(lambda values: values.to(psi))
-        return Situation(psi, w.to(psi), z, present.legal, step_error, optimism), core_state
+        chosen = candidates.map(lambda values: values.to(psi))
+        return Situation(psi, w.to(psi), chosen.z, present.legal, *chosen[1:]), core_state
 
     def loss(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,8 +60,11 @@ class TrainedAgent:
         self.network.freeze()
         self.training_tasks = np.array(file.training_tasks)
         self.sampler = parse_sampler(file.policies, self.training_tasks)
-        acted_on = str(section(file.training, "learner").get("tasks", TASKS_OF_M[0]))
-        self.learned = LearnedPolicies(self.training_tasks, self.sampler, acted_on)
+        learner = section(file.training, "learner")
+        self.learned = LearnedPolicies(self.training_tasks, self.sampler, str(learner.get("tasks", TASKS_OF_M[0])))
+        self._action_gap = learner.get("action_gap", 0.0)  # of advantage learning
+        if not isinstance(self._action_gap, int | float) or not 0 <= self._action_gap < 1:
+            raise InputError(f"The agent's action_gap is {self._action_gap!r}; expected a number from 0 to below 1.")
 
     def __repr__(self) -> str:
         tasks = ", ".join(format_task(w) for w in self.training_tasks)
@@ -98,7 +102,14 @@ class TrainedAgent:
         if not self.actor.learns_psi:
             return CandidateSet.believed(z)
         accuracy = self.accuracy or assumed_accuracy(self.file.spec.features)
-        return accuracy.of(z, self.distance(z))
+        return accuracy.of(z, self.distance(z), self._horizon, 1 - self._action_gap)
+
+    @property
+    def _horizon(self) -> float:
+        """Steps that count: 1/(1-γ), or the mean length of an episode in training if that is less."""
+        file = self.file
+        length = file.frames / file.episodes if file.episodes else math.inf
+        return min(length, 1 / (1 - file.gamma) if file.gamma < 1 else math.inf)
 
     def distance(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
         """Distance of policies z [..., D] from the learned ones, [...]."""

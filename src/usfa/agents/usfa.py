@@ -24,7 +24,7 @@ class UsfaAgent(Agent):
         self, network: Network, present: Present, w: Tensor, candidates: CandidateSet[Tensor]
     ) -> tuple[Situation, CoreState]:
         psi, core_state = self.step(network, present, candidates.z)
-        return Situation(psi, w, candidates.z, present.legal, candidates.step_error, candidates.optimism), core_state
+        return Situation(psi, w, candidates.z, present.legal, *candidates[1:]), core_state
 
     def loss(
         self,

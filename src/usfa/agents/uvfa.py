@@ -44,8 +44,8 @@ class UvfaAgent(Agent):
         scaled = (z != w[:, None]).any(dim=-1) & (length > 0)
         factor = (z * w[:, None]).sum(dim=-1) / length.where(scaled, torch.ones_like(length))
         q = q * factor.where(scaled, torch.ones_like(length))[..., None, None]
-        one, none = torch.ones_like(w[:, :1]), torch.zeros_like(w[:, :1])
-        return Situation(q, one, one[:, None], present.legal, none, none), core_state
+        one = torch.ones_like(w[:, :1])
+        return Situation(q, one, one[:, None], present.legal, *CandidateSet.believed(one[:, None])[1:]), core_state
 
     def loss(
         self,

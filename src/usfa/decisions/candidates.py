@@ -26,13 +26,15 @@ class CandidateSet(NamedTuple, Generic[Values]):
     """The policies C of each task, with the errors of their ψ, as arrays or tensors."""
 
     z: Values  # [..., N, D]
-    step_error: Values  # [..., D]  see Accuracy.step_error
+    error: Values  # [...]  ρH: the one-step error of ψ, Accuracy.step_error, over the horizon H
     optimism: Values  # [..., N]  see Accuracy.optimism
+    gap_scale: Values  # [...]  1 - action_gap: advantage learning divides differences between actions by it
 
     @staticmethod
     def believed(z: Values) -> CandidateSet[Values]:
         """Candidates [..., N, D] whose ψ is treated as exact."""
-        return CandidateSet(z, cast(Values, 0.0 * z[..., 0, :]), cast(Values, 0.0 * z[..., 0]))
+        zero = 0.0 * z[..., 0]
+        return CandidateSet(z, cast(Values, zero[..., 0]), cast(Values, zero), cast(Values, zero[..., 0] + 1))
 
     def map(self, change: Callable[[Values], Other]) -> CandidateSet[Other]:
         return CandidateSet(*(change(values) for values in self))
@@ -49,8 +51,9 @@ class CandidateSet(NamedTuple, Generic[Values]):
         size = max(one.z.shape[-2] for one in sets)
         return CandidateSet(
             np.concatenate([_filled_up(one.z, size) for one in sets]),
-            np.concatenate([one.step_error for one in sets]),
+            np.concatenate([one.error for one in sets]),
             np.concatenate([_filled_up(one.optimism, size) for one in sets]),
+            np.concatenate([one.gap_scale for one in sets]),
         )
 
 
@@ -77,11 +80,21 @@ class Accuracy:
         if not self.optimism or not _are_from_zero(pairs) or not (np.diff(pairs[:, 0]) > 0).all():
             raise InputError(f"optimism is {self.optimism}; expected pairs of a growing distance and a share from 0.")
 
-    def of(self, z: Array, distance: Array) -> CandidateSet[Array]:
-        """Policies z [..., N, D] at a distance [..., N] from the learned ones, with their errors."""
+    def of(self, z: Array, distance: Array, horizon: float, gap_scale: float = 1.0) -> CandidateSet[Array]:
+        """Policies z [..., N, D] at a distance [..., N] from the learned ones, with their errors.
+
+        An error of ρ in every step is one of ρH in the long run; the feature with the largest ρ counts.
+        """
         distances, shares = np.array(self.optimism).T
-        step_error = np.broadcast_to(np.array(self.step_error), (*z.shape[:-2], z.shape[-1]))
-        return CandidateSet(z, step_error.copy(), np.interp(distance, distances, shares))
+        largest = max(self.step_error)
+        error = min(largest * horizon, _LARGEST_ERROR) if largest else 0.0  # the horizon may be infinite
+        leading = z.shape[:-2]
+        return CandidateSet(
+            z, np.full(leading, error), np.interp(distance, distances, shares), np.full(leading, gap_scale)
+        )
+
+
+_LARGEST_ERROR = 100.0  # so that gains always count a little: without them all actions of a policy may be equal
 
 
 def task_tensor(w: Array) -> Tensor:

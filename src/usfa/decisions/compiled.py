@@ -24,8 +24,9 @@ def decide(
     w: Tensor,
     z: Tensor,
     legal: Tensor,
+    error: Tensor,
     optimism: Tensor,
-    step_error: Tensor,
+    gap_scale: Tensor,
     caution: float,
     improves: bool,
 ) -> Choice:
@@ -40,8 +41,9 @@ def decide(
         _array(w, number),
         _array(z, number),
         _array(legal, torch.bool),
+        _array(error, number),
         _array(optimism, number),
-        _array(step_error, number),
+        _array(gap_scale, number),
         float(caution),  # numba would compile the loop again for a whole number
         improves,
         chosen,
@@ -68,8 +70,9 @@ def _decide(
     w: NDArray[Any],
     z: NDArray[Any],
     legal: NDArray[np.bool_],
+    error: NDArray[Any],
     optimism: NDArray[Any],
-    step_error: NDArray[Any],
+    gap_scale: NDArray[Any],
     caution: float,
     improves: bool,
     chosen: NDArray[np.int64],
@@ -78,76 +81,74 @@ def _decide(
 ) -> None:
     """Fill `chosen` [2, B] with actions and policies, `improved` [B] and `best_q` [B, A]."""
     batch, policies, actions, _ = psi.shape
-    margin = np.empty(policies, dtype=psi.dtype)
     q = np.empty((policies, actions), dtype=psi.dtype)
+    along = np.empty_like(q)
+    share, stake = np.empty(policies, dtype=psi.dtype), np.empty(policies, dtype=psi.dtype)
     own = np.empty(policies, dtype=np.int64)
     for b in range(batch):
-        serves = False
         for n in range(policies):
-            own[n] = _values(psi[b, n], w[b], z[b, n], legal[b], q[n])
-            gains = psi[b, n, own[n]]
-            along, stake, across = _errors(gains, w[b], z[b, n], step_error[b])
-            serves |= along > 0
-            margin[n] = 2 * caution * across
-            doubt = caution * optimism[b, n] * stake
-            for a in range(actions):
-                q[n, a] -= doubt
-        # If z·w ≤ 0 for every z in C, no policy serves the task: no margin, as in Eq. 3.
-        if not serves:
-            margin[:] = 0
-        action, policy = _choose(q, margin, own, improves, best_q[b])
+            own[n] = _values(psi[b, n], w[b], z[b, n], legal[b], q[n], along[n])
+            share[n], stake[n] = _share_and_stake(psi[b, n, own[n]], w[b], z[b, n])
+        tempered = improves and caution > 0 and share.max() > 0
+        for n in range(policies):
+            if tempered:
+                _temper(q[n], along[n], own[n], share[n], 1 / (1 + caution * error[b]), gap_scale[b])
+            q[n] -= caution * optimism[b, n] * stake[n]
+        action, policy = _choose(q, own, improves, best_q[b])
         chosen[0, b], chosen[1, b], improved[b] = action, policy, action != own[policy]
 
 
 @compiled(inner=True)
 def _values(
-    psi: NDArray[Any], task: NDArray[Any], policy: NDArray[Any], legal: NDArray[np.bool_], q: NDArray[Any]
+    psi: NDArray[Any],
+    task: NDArray[Any],
+    policy: NDArray[Any],
+    legal: NDArray[np.bool_],
+    q: NDArray[Any],
+    along: NDArray[Any],
 ) -> int:
-    """Fill `q` [A] with ψ·w of one policy, -inf where illegal; return its own action, π_z(s)."""
+    """Fill `q` and `along` [A] with ψ·w and ψ·z of one policy, q with -inf where illegal; return π_z(s)."""
     actions, features = psi.shape
     zero = psi.dtype.type(0)
     best, highest = -1, psi.dtype.type(-np.inf)
     for a in range(actions):
         if not legal[a]:
-            q[a] = -np.inf
+            q[a], along[a] = -np.inf, zero
             continue
         gains = psi[a]
         value, own_value = zero, zero
         for i in range(features):
             value += gains[i] * task[i]
             own_value += gains[i] * policy[i]
-        q[a] = value
+        q[a], along[a] = value, own_value
         if best < 0 or own_value > highest:
             best, highest = a, own_value
     return max(best, 0)  # as argmax does if nothing is legal
 
 
 @compiled(inner=True)
-def _errors(
-    gains: NDArray[Any], task: NDArray[Any], policy: NDArray[Any], error: NDArray[Any]
-) -> tuple[float, float, float]:
-    """z·w, Σ|ψ_i w_i| (`stake`) and the error of ψ·w across z (`across_error`) of a policy's own action."""
+def _share_and_stake(gains: NDArray[Any], task: NDArray[Any], policy: NDArray[Any]) -> tuple[float, float]:
+    """z·w/‖z‖², 0 if z does not serve w, and Σ|ψ_i w_i| (`stake`) of a policy's own action."""
     zero = gains.dtype.type(0)
-    along, length = zero, zero
+    product, length, stake = zero, zero, zero
     for i in range(len(task)):
-        along += policy[i] * task[i]
+        product += policy[i] * task[i]
         length += policy[i] * policy[i]
-    share = along / max(length, gains.dtype.type(1e-12))
-    stake, across = zero, zero
-    for i in range(len(task)):
         stake += abs(gains[i] * task[i])
-        across += error[i] * abs(gains[i]) * abs(task[i] - share * policy[i])
-    return along, stake, across
+    return max(product, zero) / max(length, gains.dtype.type(1e-12)), stake
 
 
 @compiled(inner=True)
-def _choose(
-    q: NDArray[Any],
-    margin: NDArray[Any],
-    own: NDArray[np.int64],
-    improves: bool,
-    best_q: NDArray[Any],
-) -> tuple[int, int]:
+def _temper(q: NDArray[Any], along: NDArray[Any], own: int, share: float, trust: float, gap_scale: float) -> None:
+    """Shrink the differences of `q` [A] from that of the own action, those across z to a share (`temper`)."""
+    at_own, along_own = q[own], along[own]
+    for a in range(len(q)):
+        if q[a] > -np.inf:
+            q[a] += gap_scale * (1 - trust) * share * (along[a] - along_own) - (1 - gap_scale * trust) * (q[a] - at_own)
+
+
+@compiled(inner=True)
+def _choose(q: NDArray[Any], own: NDArray[np.int64], improves: bool, best_q: NDArray[Any]) -> tuple[int, int]:
     """Action and policy for one state from the doubted values `q` [N, A]; ties go to the lowest action, then policy."""
     policies, actions = q.shape
     followed, following = 0, -np.inf
@@ -159,6 +160,6 @@ def _choose(
         best_q[a] = -np.inf
         for n in range(policies):
             best_q[a] = max(best_q[a], q[n, a])
-            if improves and q[n, a] - margin[n] >= following and q[n, a] - margin[n] > promise:
-                action, trusted, promise = a, n, q[n, a] - margin[n]
+            if improves and q[n, a] >= following and q[n, a] > promise:
+                action, trusted, promise = a, n, q[n, a]
     return action, trusted

@@ -47,8 +47,9 @@ class Situation(NamedTuple):
     w: Tensor  # [B, D]        the tasks
     z: Tensor  # [B, N, D]     the policies in C
     legal: Tensor  # [B, A]        bool
-    step_error: Tensor  # [B, D]        one-step error of ψ, see Accuracy.step_error
+    error: Tensor  # [B]           relative error of differences between actions, see CandidateSet.error
     optimism: Tensor  # [B, N]        overestimation by ψ of each policy, see Accuracy.optimism
+    gap_scale: Tensor  # [B]           that undoes advantage learning, see CandidateSet.gap_scale
     state: RuleState | None = None  # Decision.state of the previous step; None at the start of episodes
 
 
@@ -100,12 +101,13 @@ class Follow:
 
 @dataclass(frozen=True)
 class Cautious:
-    """Follow the best policy, and improve on it only where the gain exceeds the measured error of ψ.
+    """Follow the best policy, and improve on it only where the gain is worth a multiple of its cost.
 
-    The margin of an improving step is twice the error of ψ·w across z, because both compared values may be wrong. The
-    value of a policy is reduced by its optimism, which grows with the distance from D_z. Both are measured after
-    training (:class:`usfa.decisions.Accuracy`) and multiplied by `caution`. With an exact ψ, or a caution of 0, this
-    is Eq. 3. For the theory see docs/decision-rules.md.
+    The cost of an action is what it loses along z. Gains across z count by 1 / (1 + error), because ψ may promise so
+    many times too much. The value of a policy is reduced by its optimism, which grows with the distance from D_z. Both
+    errors are measured after training (:class:`usfa.decisions.Accuracy`) and multiplied by `caution`. What advantage
+    learning adds to differences between actions is undone. With an exact ψ, or a caution of 0, this is Eq. 3. For the
+    theory see docs/decision-rules.md.
     """
 
     caution: float = 1.0
@@ -128,8 +130,7 @@ BuiltIn = Gpi | Follow | Cautious
 
 
 def _decided_by(rule: BuiltIn, situation: Situation) -> Decision:
-    psi, w, z, legal, step_error, optimism, _ = situation
-    return Decision(*_compiled()(psi, w, z, legal, optimism, step_error, rule.caution, rule.improves))
+    return Decision(*_compiled()(*situation[:-1], rule.caution, rule.improves))
 
 
 @cache

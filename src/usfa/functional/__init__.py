@@ -6,7 +6,7 @@ Clock: ``_tm1`` is the source state of a transition, ``_t`` its destination.
 """
 
 from usfa.functional.bounds import GpiBound, dual_norm, gpi_bound
-from usfa.functional.decisions import Choice, across_error, choose, choose_cautiously, stake
+from usfa.functional.decisions import Choice, choose, choose_cautiously, stake, temper
 from usfa.functional.exact import (
     TabularMDP,
     effective_horizon,
@@ -48,7 +48,6 @@ __all__ = [
     "GpiBound",
     "InferredTask",
     "TabularMDP",
-    "across_error",
     "best_utility",
     "choose",
     "choose_cautiously",
@@ -78,6 +77,7 @@ __all__ = [
     "stake",
     "successor_features",
     "take_actions",
+    "temper",
     "unexplained_share",
     "utility_loss",
     "watkins_lambda",
