@@ -97,7 +97,9 @@ def test_an_older_agent_is_served_with_assumed_errors_and_can_be_measured(desk, 
     assert agent.accuracy is None
     weights = (older_agent / "weights.safetensors").read_bytes()
     assert main(["diagnose", str(older_agent), "--task", "0.7,0.7", "--episodes", "1"]) == 0
-    assert "assumes the error of ψ, which was not measured" in " ".join(capsys.readouterr().out.split())
+    assert "The error of ψ was not measured, so cautious and steady assume one" in " ".join(
+        capsys.readouterr().out.split()
+    )
     assert main(["diagnose", str(older_agent), "--measure"]) == 0
     measured = load(older_agent)
     assert measured.accuracy == accuracy_of(agent)

@@ -14,7 +14,8 @@ SHIPPED_AGENTS: dict[str, str] = {
 """Agents in the package."""
 
 RULES: dict[str, str] = {
-    "cautious": "follow the best policy in C, improve on it where the gain is a multiple of the cost; cautious:2 asks for more",
+    "cautious": "follow the best policy in C, improve on it beyond the measured error of ψ; cautious:2 doubles it",
+    "steady": "follow the best policy in C, improve on it where the gain is several times its cost",
     "gpi": "Eq. 3, the paper's: the action with the largest value under any policy in C",
     "follow": "follow the policy in C with the largest value on w', never improve on it",
 }

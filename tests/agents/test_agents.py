@@ -79,7 +79,8 @@ def test_rules_are_shown_psi_and_what_is_known_about_it(rng):
     agent, network = agent_and_network("usfa")
     observation, w, z = drawn(rng, B, S), drawn(rng, B, D), drawn(rng, B, N, D)
     legal = torch.from_numpy(rng.random((B, A)) < 0.5)
-    candidates = CandidateSet(z, drawn(rng, B).abs(), drawn(rng, B, N).abs(), drawn(rng, B).abs())
+    errors = (drawn(rng, *shape).abs() for shape in ((B, D), (B, N), (B,), (B,)))
+    candidates = CandidateSet(z, *errors)
     present = agent.at_start(observation)._replace(legal=legal)
     situation, memory = agent.situation(network, present, w, candidates)
     assert memory == ()
@@ -90,7 +91,7 @@ def test_rules_are_shown_psi_and_what_is_known_about_it(rng):
     assert situation.w is w
     assert situation.z is z
     assert situation.legal is legal
-    assert all(one is other for one, other in zip(situation[4:7], candidates[1:], strict=True))
+    assert all(one is other for one, other in zip(situation[4:8], candidates[1:], strict=True))
     assert situation.state is None
 
 
@@ -120,7 +121,7 @@ def test_acting_is_greedy_among_the_legal(kind, rule):
     legal[:, 1] |= ~legal.any(dim=-1)
     present = agent.at_start(observation)._replace(legal=legal)
     # GPI does not care, and a UVFA has no policies.
-    doubted = CandidateSet(z, torch.ones(50), torch.ones(50, N), torch.ones(50))
+    doubted = CandidateSet(z, torch.ones(50, D), torch.ones(50, N), torch.ones(50), torch.ones(50))
     (action, *_), memory = agent.act(network, present, w, doubted, rule)
     q = gpi_values(agent, network, present, w, z)
     assert memory == ()

@@ -211,7 +211,10 @@ class Own:
 @pytest.mark.parametrize(
     ("rule", "sentence"),
     [
-        (Own(), r"^The rule is 'Own'; expected cautious, gpi or follow inside the model, or 'none' to apply your own"),
+        (
+            Own(),
+            r"^The rule is 'Own'; expected cautious, steady, gpi, follow inside the model, or 'none' to apply your own",
+        ),
         ("single", r"only for evaluations"),
     ],
 )

@@ -178,7 +178,7 @@ def test_caution_where_psi_was_learned(usfa_agent, uvfa_agent):
     candidates = [
         agent.candidates(np.eye(2), None, np.random.default_rng(0)) for agent in (usfa_agent, uvfa_agent, exact)
     ]
-    assert [one.error.tolist() for one in candidates] == [[100, 100], [0, 0], [0, 0]]
+    assert [one.step_error.tolist() for one in candidates] == [[[0.06, 0.06]] * 2, [[0, 0]] * 2, [[0, 0]] * 2]
     assert [one.gap_scale.tolist() for one in candidates] == [[1, 1]] * 3
     assert [one.optimism.any() for one in candidates[1:]] == [False, False]
 
@@ -203,24 +203,23 @@ def test_distance_from_the_learned_policies(usfa_agent, policies, tasks, expecte
 
 def test_candidates_carry_what_was_measured(usfa_agent):
     accuracies = (Accuracy((0.1, 0.2), ((0.0, 0.0), (2.0, 0.8))), Accuracy((0.3, 0.4), ((0.0, 0.5),)))
-    for seed, error, optimism in ((4, 0.2 * 20, [0, 0.4, 0.8]), (7, 0.4 * 20, [0.5, 0.5, 0.5])):
-        file = replace(usfa_agent.file, accuracy=accuracies, gamma=0.95)
+    for seed, step_error, optimism in ((4, [0.1, 0.2], [0, 0.4, 0.8]), (7, [0.3, 0.4], [0.5, 0.5, 0.5])):
+        file = replace(usfa_agent.file, accuracy=accuracies)
         agent = TrainedAgent(file, usfa_agent.network.state_dict(), seed)
         assert agent.accuracy == accuracies[(4, 7).index(seed)]
         candidates = agent.candidates(np.ones(2), [[1, 1], [2, 1], [9, 0]], np.random.default_rng(0))
-        assert candidates.error == pytest.approx(error)  # the larger one, for 1/(1-γ) = 20 steps
+        assert candidates.step_error.tolist() == step_error
         np.testing.assert_allclose(candidates.optimism, optimism)  # at distances 0, 1 and 8 from the box
 
 
 @pytest.mark.parametrize(
     ("gamma", "frames", "episodes", "horizon"),
-    [(0.95, 1000, 0, 20), (0.95, 1000, 10, 20), (0.95, 1000, 100, 10), (1.0, 1000, 100, 10), (1.0, 0, 0, 500)],
+    [(0.95, 1000, 0, 20), (0.95, 1000, 10, 20), (0.95, 1000, 100, 10), (1.0, 1000, 100, 10), (1.0, 0, 0, 1000)],
 )
-def test_errors_add_up_over_the_horizon(usfa_agent, gamma, frames, episodes, horizon):
+def test_candidates_carry_the_horizon(usfa_agent, gamma, frames, episodes, horizon):
     file = replace(usfa_agent.file, gamma=gamma, frames=frames, episodes=episodes)
-    file = replace(file, accuracy=(Accuracy((0.1, 0.2), ((0.0, 0.0),)),) * len(file.seeds))
     agent = TrainedAgent(file, usfa_agent.network.state_dict(), usfa_agent.seed)
-    assert agent.candidates(np.ones(2), "task", np.random.default_rng(0)).error == pytest.approx(0.2 * horizon)
+    assert agent.candidates(np.ones(2), "task", np.random.default_rng(0)).horizon == pytest.approx(horizon)
 
 
 @pytest.mark.parametrize(("learner", "scale"), [({}, 1.0), ({"action_gap": 0}, 1.0), ({"action_gap": 0.75}, 0.25)])
@@ -228,6 +227,7 @@ def test_advantage_learning_is_undone(usfa_agent, learner, scale):
     file = replace(usfa_agent.file, training={"learner": learner})
     agent = TrainedAgent(file, usfa_agent.network.state_dict(), usfa_agent.seed)
     assert agent.candidates(np.ones(2), "task", np.random.default_rng(0)).gap_scale == scale
+    assert agent.default_rule == ("cautious" if scale == 1 else "steady")
 
 
 @pytest.mark.parametrize("gap", [1.0, -0.1, math.nan, "0.9", None])
@@ -337,10 +337,10 @@ def test_agents_from_before_accuracies_were_measured(saved):
     if file.kind == "usfa":  # [1, -1] is 1 away from the box that was learned
         expected = assumed_accuracy(2).of(candidates.z, np.array([1.0]), horizon=1.0)
         assert candidates.optimism.tolist() == expected.optimism.tolist() == [0.9]
-        assert candidates.error > 0
+        assert candidates.step_error.tolist() == [0.06, 0.06]
     else:
         assert candidates.optimism.tolist() == [0]
-        assert candidates.error == 0
+        assert candidates.step_error.tolist() == [0, 0]
 
 
 def test_first_seed_by_default_and_unknown_seeds_refused(saved):

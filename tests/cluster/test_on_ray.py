@@ -125,6 +125,7 @@ def test_actors_do_not_import_from_the_working_directory(download):
 # --- learning ---
 
 
+@pytest.mark.long
 def test_trip_reaches_the_same_scores_and_every_step_is_accounted_for(tmp_path, tally):
     alone = train(TRIP, tmp_path / "alone")
     before = Counter(steps_counted(tally))

@@ -33,7 +33,8 @@ def test_accuracy_of_candidates_has_their_shape(leading):
     z, distance = np.ones((*leading, 3, 2)), np.full((*leading, 3), 0.5)
     found = ACCURACY.of(z, distance, horizon=20.0, gap_scale=0.3)
     assert found.z is z
-    np.testing.assert_allclose(found.error, np.full(leading, 2.0))  # the largest step_error, in every step
+    np.testing.assert_allclose(found.step_error, np.broadcast_to([0.05, 0.1], (*leading, 2)))
+    np.testing.assert_allclose(found.horizon, np.full(leading, 20.0))
     np.testing.assert_allclose(found.optimism, np.full((*leading, 3), 0.2))
     np.testing.assert_allclose(found.gap_scale, np.full(leading, 0.3))
 
@@ -68,7 +69,7 @@ def test_zero_errors_and_one_distance_are_enough():
     accuracy = Accuracy((0.0,), ((0.0, 0.0),))
     found = accuracy.of(np.ones((1, 1)), np.array([3.0]), horizon=np.inf)
     assert found.optimism.tolist() == [0.0]
-    assert found.error == 0
+    assert found.horizon == 1000
 
 
 @pytest.mark.parametrize("features", [1, 4])
@@ -102,7 +103,8 @@ def test_bad_files_are_refused(change, sentence):
 
 def random_set(tasks, size, seed=0):
     rng = np.random.default_rng(seed)
-    return CandidateSet(rng.random((tasks, size, 2)), rng.random(tasks), rng.random((tasks, size)), rng.random(tasks))
+    shapes = (tasks, size, 2), (tasks, 2), (tasks, size), (tasks,), (tasks,)
+    return CandidateSet(*(rng.random(shape) for shape in shapes))
 
 
 def test_believed_candidates_have_no_error():
@@ -112,10 +114,10 @@ def test_believed_candidates_have_no_error():
         (CandidateSet.believed(torch.from_numpy(z)), torch.zeros),
     ]:
         assert found.z.shape == (5, 3, 2)
-        assert found.error.tolist() == like(5).tolist()
+        assert found.step_error.tolist() == like((5, 2)).tolist()
         assert found.optimism.tolist() == like((5, 3)).tolist()
-        assert found.gap_scale.tolist() == (like(5) + 1).tolist()
-        assert type(found.error) is type(found.z)
+        assert found.horizon.tolist() == found.gap_scale.tolist() == (like(5) + 1).tolist()
+        assert type(found.step_error) is type(found.z)
 
 
 def test_map_changes_every_part():
@@ -136,11 +138,11 @@ def test_tensors_are_float32():
 def test_joined_sets_repeat_the_first_policy_of_smaller_ones():
     small, large = random_set(2, 2, seed=0), random_set(3, 4, seed=1)
     found = CandidateSet.joined([small, large])
-    assert [values.shape for values in found] == [(5, 4, 2), (5,), (5, 4), (5,)]
+    assert [values.shape for values in found] == [(5, 4, 2), (5, 2), (5, 4), (5,), (5,)]
     for n, source in enumerate([0, 1, 0, 0]):
         assert np.array_equal(found.z[:2, n], small.z[:, source])
         assert np.array_equal(found.optimism[:2, n], small.optimism[:, source])
-    assert np.array_equal(found.error[:2], small.error)
+    assert np.array_equal(found.step_error[:2], small.step_error)
     for one, other in zip(found, large, strict=True):
         assert np.array_equal(one[2:], other)
 

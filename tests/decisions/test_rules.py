@@ -7,6 +7,7 @@ import torch
 
 from usfa.decisions import (
     DEFAULT_RULE,
+    GAP_RULE,
     PAPER_RULE,
     RULES,
     CandidateSet,
@@ -16,12 +17,13 @@ from usfa.decisions import (
     Gpi,
     Rule,
     Situation,
+    Steady,
     parse_rule,
     rule_name,
 )
 from usfa.decisions import decided as checked
 from usfa.errors import InputError
-from usfa.functional import choose, choose_cautiously, gpi
+from usfa.functional import choose, choose_cautiously, choose_steadily, gpi
 
 B, N, A, D = 40, 3, 4, 3
 
@@ -53,6 +55,8 @@ class Unnamed:
         ("cautious:1", Cautious()),
         ("cautious:0.5", Cautious(0.5)),
         ("cautious:0", Cautious(0)),
+        ("steady", Steady()),
+        ("steady:2", Steady(2.0)),
     ],
 )
 def test_rules_are_read(text, rule):
@@ -66,7 +70,7 @@ def test_every_listed_rule_is_read_and_keeps_its_name(name):
 
 
 def test_defaults_are_listed():
-    assert {DEFAULT_RULE, PAPER_RULE} <= RULES.keys()
+    assert {DEFAULT_RULE, GAP_RULE, PAPER_RULE} <= RULES.keys()
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,7 @@ def test_objects_with_decide_stay(rule):
     [
         ("gppi", r"Unknown rule 'gppi': did you mean 'gpi'\?"),
         ("cautios", r"Unknown rule 'cautios': did you mean 'cautious'\?"),
-        ("x", r"Unknown rule 'x': known are cautious, follow, gpi\."),
+        ("x", r"Unknown rule 'x': known are cautious, follow, gpi, steady\."),
         ("", r"Unknown rule '': known are"),
         ("gpi:3", r"The rule is 'gpi:3'; expected 'gpi', which has no setting\."),
         ("follow:", r"The rule is 'follow:'; expected 'follow', which has no setting\."),
@@ -109,12 +113,13 @@ def test_objects_with_decide_stay(rule):
         ("cautious:inf", r"The rule is 'cautious:inf'; expected a number from 0"),
         ("cautious:-1", r"The rule is 'cautious:-1'; expected a number from 0"),
         ("cautious:", r"The rule is 'cautious:'; expected a number from 0"),
+        ("steady:-1", r"The rule is 'steady:-1'; expected a number from 0"),
         ("single", r"The rule is 'single', which is only for evaluations, in hindsight; expected another rule\."),
         ("this:Own", r"The rule 'this:Own' is in the module 'this', which is not imported; im"),
         (f"{__name__}:B", r"The rule '.*:B' is 40; expected a class with a method decide\."),
         ("subprocess:Popen", r"The rule 'subprocess:Popen' is <class .*>; expected a class with a method decide\."),
         (f'{__name__}:Margin{{"m": 1}}', r"The rule '.*' cannot be made: TypeError: .*unexpected keyword argument 'm'"),
-        (3, r"The rule is 3; expected a name \(cautious, gpi, follow\) or an object with decide\(\)\."),
+        (3, r"The rule is 3; expected a name \(cautious, steady, gpi, follow\) or an object with decide\(\)\."),
         (None, r"The rule is None; expected a name"),
         (Gpi, r"The rule is <class '.*Gpi'>; expected a name"),  # not an object yet
     ],
@@ -124,10 +129,11 @@ def test_bad_rules_are_refused(text, sentence):
         parse_rule(text)
 
 
+@pytest.mark.parametrize("kind", [Cautious, Steady])
 @pytest.mark.parametrize("caution", [-0.1, math.nan, math.inf])
-def test_caution_is_a_number_from_0(caution):
+def test_caution_is_a_number_from_0(kind, caution):
     with pytest.raises(InputError, match=rf"^The caution is {caution}; expected a number from 0"):
-        Cautious(caution)
+        kind(caution)
 
 
 @pytest.mark.parametrize(
@@ -162,32 +168,53 @@ def random_situation(seed=0, optimism=0.3):
     z[: B // 4] *= -against
     legal = rng.random((B, A)) < 0.7
     legal[:, 1] = True
-    tensors = psi, w, z, legal, 3 * rng.random(B), optimism * rng.random((B, N)), 0.1 + 0.9 * rng.random(B)
-    return Situation(*map(torch.from_numpy, tensors))
+    errors = 0.2 * rng.random((B, D)), optimism * rng.random((B, N)), 30 * rng.random(B), 0.1 + 0.9 * rng.random(B)
+    return Situation(*map(torch.from_numpy, (psi, w, z, legal, *errors)))
 
 
-def literal_cautious(situation, b, caution, improves=True):
+def literal_cautious(situation, b, caution, margins=True):
     """Action, policy and improved in state b, from the formulas of docs/decision-rules.md."""
-    psi, w, z, legal, error, optimism, gap_scale = (x[b].numpy() for x in situation[:7])
+    psi, w, z, legal, step_error, optimism = (x[b].numpy() for x in situation[:6])
     actions = np.flatnonzero(legal)
     own = [max(actions, key=lambda a, n=n: psi[n, a] @ z[n]) for n in range(N)]
-    doubt = [caution * optimism[n] * sum(abs(psi[n, own[n], i] * w[i]) for i in range(D)) for n in range(N)]
+    doubt, margin = np.zeros(N), np.zeros(N)
+    for n in range(N):
+        c = (w @ z[n]) / (z[n] @ z[n])
+        for i in range(D):
+            size = abs(psi[n, own[n], i])
+            doubt[n] += caution * optimism[n] * size * abs(w[i])
+            margin[n] += 2 * caution * step_error[i] * size * abs(w[i] - c * z[n, i])
+    if not any(z[n] @ w > 0 for n in range(N)):
+        margin[:] = 0
+    if not margins:
+        margin[:] = np.inf
+    worth = [psi[n, own[n]] @ w - doubt[n] for n in range(N)]
+    promise = {(a, n): psi[n, a] @ w - doubt[n] - margin[n] for a in actions for n in range(N)}
+    action, policy = max(promise, key=promise.get)
+    if promise[action, policy] < max(worth):
+        policy = int(np.argmax(worth))
+        action = own[policy]
+    return action, policy, action != own[policy]
+
+
+def literal_steady(situation, b, caution):
+    """As :func:`literal_cautious`, with the formulas of `steady`."""
+    psi, w, z, legal, step_error, optimism, horizon, gap_scale = (x[b].numpy() for x in situation[:8])
+    actions = np.flatnonzero(legal)
+    own = [max(actions, key=lambda a, n=n: psi[n, a] @ z[n]) for n in range(N)]
     served = any(z[n] @ w > 0 for n in range(N))
 
     def value(a, n):
         at_own = psi[n, own[n]]
         gain = psi[n, a] - at_own
-        if caution and served:
-            along = (gain @ z[n]) / (z[n] @ z[n]) * z[n] if z[n] @ w > 0 else np.zeros(D)
-            gain = gap_scale * (along + (gain - along) / (1 + caution * error))
-        return (at_own + gain) @ w - doubt[n]
+        if served:
+            along = (gain @ z[n]) / (z[n] @ z[n]) * z[n]
+            trust = 1 / (1 + caution * max(step_error) * horizon) if z[n] @ w > 0 else 1
+            gain = gap_scale * (along + trust * (gain - along))
+        return (at_own + gain) @ w - caution * optimism[n] * np.abs(at_own * w).sum()
 
-    worth = [value(own[n], n) for n in range(N)]
-    promise = {(a, n): value(a, n) if improves else -np.inf for a in actions for n in range(N)}
+    promise = {(a, n): value(a, n) for a in actions for n in range(N)}
     action, policy = max(promise, key=promise.get)
-    if promise[action, policy] < max(worth):
-        policy = int(np.argmax(worth))
-        action = own[policy]
     return action, policy, action != own[policy]
 
 
@@ -204,11 +231,20 @@ def test_cautious_is_the_literal_formula(caution):
             assert decided(decision, b) == literal_cautious(situation, b, caution)
 
 
+@pytest.mark.parametrize("caution", [0.0, 0.5, 1.0, 4.0])
+def test_steady_is_the_literal_formula(caution):
+    for seed in range(5):
+        situation = random_situation(seed)
+        decision = Steady(caution).decide(situation)
+        for b in range(B):
+            assert decided(decision, b) == literal_steady(situation, b, caution)
+
+
 def test_follow_is_the_literal_formula():
     situation = random_situation()
     decision = Follow().decide(situation)
     for b in range(B):
-        assert decided(decision, b) == literal_cautious(situation, b, caution=1.0, improves=False)
+        assert decided(decision, b) == literal_cautious(situation, b, caution=1.0, margins=False)
     assert not decision.improved.any()
 
 
@@ -240,10 +276,23 @@ def test_gpi_has_the_ties_of_eq_3():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(("caution", "improves"), [(0.0, True), (1.0, True), (1.0, False)])
 def test_the_compiled_decision_is_the_one_of_the_formulas(dtype, caution, improves):
-    situation = Situation(*(x if x.dtype == torch.bool else x.to(dtype) for x in random_situation()[:7]))
-    expected = choose_cautiously(*situation[:7], caution, improves)
+    situation = situation_of(dtype)
+    expected = choose_cautiously(*situation[:6], caution, improves)
     rule = Cautious(caution) if improves else Follow()
     found = rule.decide(situation)
+    assert_same(found[:3], expected[:3])
+    torch.testing.assert_close(found.q, expected.q)
+
+
+def situation_of(dtype):
+    return Situation(*(x if x.dtype == torch.bool else x.to(dtype) for x in random_situation()[:8]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("caution", [0.3, 1.0, 1e9])
+def test_the_compiled_steady_decision_is_the_one_of_the_formulas(dtype, caution):
+    situation = situation_of(dtype)
+    expected, found = choose_steadily(*situation[:8], caution), Steady(caution).decide(situation)
     assert_same(found[:3], expected[:3])
     torch.testing.assert_close(found.q, expected.q)
 
@@ -251,14 +300,13 @@ def test_the_compiled_decision_is_the_one_of_the_formulas(dtype, caution, improv
 def test_values_that_are_not_numbers_still_give_a_legal_action():
     situation = random_situation()
     nothing = situation._replace(psi=situation.psi * math.nan)
-    for rule in (Gpi(), Follow(), Cautious()):
+    for rule in (Gpi(), Follow(), Cautious(), Steady()):
         assert situation.legal.take_along_dim(rule.decide(nothing).action[:, None], dim=1).all()
 
 
 @pytest.mark.parametrize("rule", [Gpi(), Follow(), Cautious()], ids=rule_name)
 def test_shown_values_are_the_best_of_c_and_illegal_actions_are_never_taken(rule):
     situation = random_situation(optimism=0.0)
-    situation = situation._replace(error=0 * situation.error, gap_scale=0 * situation.gap_scale + 1)
     decision = rule.decide(situation)
     q = torch.einsum("bnad,bd->bna", situation.psi, situation.w).amax(dim=1)
     torch.testing.assert_close(decision.q, q.masked_fill(~situation.legal, -torch.inf))
@@ -269,7 +317,7 @@ def test_shown_values_are_the_best_of_c_and_illegal_actions_are_never_taken(rule
 
 def test_doubts_are_subtracted_from_the_shown_values():
     situation = random_situation()
-    doubtless = Cautious().decide(situation._replace(optimism=0 * situation.optimism)).q
+    doubtless = Cautious(0.0).decide(situation).q
     assert (Cautious().decide(situation).q < doubtless)[situation.legal].all()
 
 
@@ -281,9 +329,9 @@ def assert_same(found, expected, rows=slice(None)):
 def test_no_caution_and_an_exact_psi_are_eq_3():
     situation = random_situation()
     assert_same(Cautious(0.0).decide(situation), Gpi().decide(situation))
-    believed = CandidateSet.believed(situation.z)
-    exact = Situation(*situation[:4], *believed[1:])
-    assert_same(Cautious(3.0).decide(exact), Gpi().decide(exact))
+    exact = Situation(*situation[:4], *CandidateSet.believed(situation.z)[1:])
+    for rule in (Cautious(3.0), Steady(3.0)):
+        assert_same(rule.decide(exact), Gpi().decide(exact))
 
 
 def test_tasks_that_no_policy_serves_are_eq_3_with_doubts():
@@ -291,34 +339,31 @@ def test_tasks_that_no_policy_serves_are_eq_3_with_doubts():
     serves = (torch.einsum("bnd,bd->bn", situation.z, situation.w) > 0).any(dim=1)
     assert serves.sum().item() not in (0, B)
     cautious = Cautious().decide(situation)
-    assert_same(cautious, Cautious().decide(situation._replace(error=0 * situation.error)), ~serves)
+    assert_same(cautious, Cautious().decide(situation._replace(step_error=0 * situation.step_error)), ~serves)
     believed = situation._replace(optimism=0 * situation.optimism)
     assert_same(Cautious(1e6).decide(believed), Gpi().decide(believed), ~serves)
     assert not torch.equal(Cautious(1e6).decide(believed).action[serves], Gpi().decide(believed).action[serves])
 
 
 def test_growing_caution_improves_less_and_ends_in_following():
-    """Where every policy serves the task: along others, improving costs nothing."""
     situation = random_situation(optimism=0.0)
-    sign = torch.einsum("bnd,bd->bn", situation.z, situation.w).sign()
-    situation = situation._replace(z=situation.z * sign[..., None])
-    improved = [Cautious(caution).decide(situation).improved for caution in (0, 0.5, 1, 2, 4, 1e6)]
+    serves = (torch.einsum("bnd,bd->bn", situation.z, situation.w) > 0).any(dim=1)
+    improved = [Cautious(caution).decide(situation).improved[serves] for caution in (0, 0.5, 1, 2, 4, 1e6)]
     counts = [int(steps.sum()) for steps in improved]
     assert counts == sorted(counts, reverse=True)
     assert counts[0] > counts[2] > counts[-1] == 0
-    endless, follow = Cautious(1e6).decide(situation), Follow().decide(situation)
-    assert_same(endless[:2], follow[:2])  # the shown values of other actions differ
+    assert_same(Cautious(1e6).decide(situation), Follow().decide(situation), serves)
 
 
 def test_a_gain_across_z_must_be_worth_a_multiple_of_its_cost():
     """One policy for the first feature: the second action costs 1 of it, and gains `gain` of the second feature."""
     w, z, legal = torch.ones(1, 2), torch.tensor([[[1.0, 0.0]]]), torch.ones(1, 2, dtype=torch.bool)
+    errors = torch.tensor([[0.1, 0.2]]), torch.zeros(1, 1), torch.tensor([10.0]), torch.tensor([0.3])
     found = {}
-    for gain in (0.9, 1.1, 2.9, 3.1):
+    for gain in (0.9, 1.1, 2.9, 3.1):  # ρH is 2: thrice the cost
         psi = torch.tensor([[[[5.0, 1.0], [4.0, 1.0 + gain]]]])
-        errors = torch.tensor([2.0]), torch.zeros(1, 1), torch.tensor([0.3])
-        situation = Situation(psi, w, z, legal, *errors)  # an error of 2: thrice the cost
-        found[gain] = tuple(rule.decide(situation).action.item() for rule in (Gpi(), Cautious(0.5), Cautious()))
+        situation = Situation(psi, w, z, legal, *errors)
+        found[gain] = tuple(rule.decide(situation).action.item() for rule in (Gpi(), Steady(0.5), Steady()))
     assert found == {0.9: (0, 0, 0), 1.1: (1, 0, 0), 2.9: (1, 1, 0), 3.1: (1, 1, 1)}
 
 
@@ -326,17 +371,17 @@ def test_advantage_learning_does_not_make_a_worse_policy_the_better_one():
     """The second policy is worth 0.2; its other action seems to add 2.5 of the first feature, but gaps are tenfold."""
     psi = torch.tensor([[[[2.0, 0.0], [0.0, 0.0]], [[0.0, 1.0], [2.5, 0.9]]]])  # [B=1, N=2, A=2, D=2]
     w, z, legal = torch.tensor([[1.0, 0.2]]), torch.eye(2)[None], torch.ones(1, 2, dtype=torch.bool)
-    errors = torch.zeros(1), torch.zeros(1, 2), torch.tensor([0.1])
-    situation = Situation(psi, w, z, legal, *errors)
+    situation = Situation(psi, w, z, legal, *CandidateSet.believed(z)._replace(gap_scale=torch.tensor([0.1]))[1:])
     assert Gpi().decide(situation).policy.item() == 1
-    assert Cautious().decide(situation).policy.item() == 0
+    assert Steady().decide(situation).policy.item() == 0
 
 
 def test_optimism_takes_trust_from_a_policy():
     """Two policies of one action each: the second promises more, in vain by half of what is at stake."""
     psi = torch.tensor([[[[1.0, 0.0]], [[1.0, 0.5]]]])  # [B=1, N=2, A=1, D=2]
     w, z, legal = torch.ones(1, 2), torch.eye(2)[None], torch.ones(1, 1, dtype=torch.bool)
-    situation = Situation(psi, w, z, legal, torch.zeros(1), torch.tensor([[0.0, 0.5]]), torch.ones(1))
+    believed = CandidateSet.believed(z)._replace(optimism=torch.tensor([[0.0, 0.5]]))
+    situation = Situation(psi, w, z, legal, *believed[1:])
     assert [rule.decide(situation).policy.item() for rule in (Gpi(), Cautious(0.5), Cautious(), Follow())] == [
         1,
         1,

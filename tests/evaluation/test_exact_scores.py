@@ -41,7 +41,9 @@ def random_candidates(runs, count=3):
     """Policies that are doubted, each differently."""
     rng = np.random.default_rng(0)
     z = rng.standard_normal((runs, len(W), count, 2))
-    return CandidateSet(z, rng.uniform(0, 0.05, (runs, len(W), 2)), rng.uniform(0, 0.5, z.shape[:-1]))
+    horizon, gap_scale = rng.uniform([[1.0], [0.1]], [[30.0], [1.0]], (2, runs * len(W))).reshape(2, runs, len(W))
+    step_error, optimism = rng.uniform(0, 0.05, (runs, len(W), 2)), rng.uniform(0, 0.5, z.shape[:-1])
+    return CandidateSet(z, step_error, optimism, horizon, gap_scale)
 
 
 def of(candidates, *index):

@@ -5,16 +5,18 @@ import pytest
 import torch
 
 from random_mdps import random_mdp, random_tasks
-from usfa.decisions import CandidateSet, Cautious, Situation
+from usfa.decisions import CandidateSet, Cautious, Situation, Steady
 from usfa.functional import (
+    Choice,
     TabularMDP,
+    across_error,
     choose,
+    choose_steadily,
     effective_horizon,
     gpi,
     optimal_policy,
     policy_actions,
     policy_values,
-    q_values,
     stake,
     successor_features,
     take_actions,
@@ -167,45 +169,79 @@ def test_stake_does_not_vanish_where_gains_and_losses_cancel():
     assert stake(torch.tensor([[3.0, 3.0]]), torch.tensor([1.0, -1.0])).tolist() == [6.0]
 
 
-def temper_inputs(seed=0):
-    """ψ [T, N, A, D], w [T, D], z [T, N, D], π_z(s) [T, N], trust [T] and gap scale [T]."""
+def error_inputs(seed=0):
+    """ψ [T, N, D], w [T, D], z [T, N, D] and ρ [T, D]."""
     rng = np.random.default_rng(seed)
-    psi, w, z = (random_tasks(rng, *shape) for shape in ((T, N, A, D), (T, D), (T, N, D)))
-    return psi, w, z, policy_actions(psi, z), *torch.from_numpy(rng.random((2, T)))
+    shapes = ((T, N, D), (T, D), (T, N, D))
+    return *(random_tasks(rng, *shape) for shape in shapes), torch.from_numpy(rng.random((T, D)))
+
+
+def test_across_error_is_the_literal_formula():
+    psi, w, z, relative = error_inputs()
+    found = across_error(psi, w, z, relative)
+    assert found.shape == (T, N)
+    for t, n in np.ndindex(T, N):
+        c = sum(float(w[t, d] * z[t, n, d]) for d in range(D)) / sum(float(z[t, n, d]) ** 2 for d in range(D))
+        terms = [float(relative[t, d] * psi[t, n, d].abs()) * abs(float(w[t, d] - c * z[t, n, d])) for d in range(D)]
+        assert found[t, n].item() == pytest.approx(sum(terms))
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.3, -2.0])
+def test_nothing_is_across_a_parallel_task(factor):
+    psi, w, _, relative = error_inputs()
+    z = factor * w[:, None].expand(T, N, D)
+    torch.testing.assert_close(across_error(psi, w, z, relative), torch.zeros(T, N, dtype=torch.float64))
+
+
+def test_every_error_is_across_no_policy():
+    psi, w, z, relative = error_inputs()
+    expected = torch.einsum("td,tnd,td->tn", relative, psi.abs(), w.abs())
+    torch.testing.assert_close(across_error(psi, w, 0 * z, relative), expected)
+
+
+def test_across_error_scales_with_w_and_not_with_z():
+    psi, w, z, relative = error_inputs()
+    once = across_error(psi, w, z, relative)
+    torch.testing.assert_close(across_error(psi, 2 * w, z, relative), 2 * once)
+    torch.testing.assert_close(across_error(psi, w, 7 * z, relative), once)
+    torch.testing.assert_close(across_error(psi, w, -z, relative), once)
+
+
+def temper_inputs(seed=0):
+    """ψ [T, N, A, D], z [T, N, D], π_z(s) [T, N], trust [T, N] and gap scale [T]."""
+    rng = np.random.default_rng(seed)
+    psi, z = random_tasks(rng, T, N, A, D), random_tasks(rng, T, N, D)
+    return psi, z, policy_actions(psi, z), torch.from_numpy(rng.random((T, N))), torch.from_numpy(rng.random(T))
 
 
 def test_temper_is_the_literal_formula():
-    psi, w, z, own, trust, scale = temper_inputs()
-    found = temper(psi, w, z, own, trust, scale)
+    psi, z, own, trust, scale = temper_inputs()
+    found = temper(psi, z, own, trust, scale)
     for t, n, a in np.ndindex(T, N, A):
         at_own = psi[t, n, own[t, n]]
-        difference, along = psi[t, n, a] - at_own, torch.zeros(D, dtype=torch.float64)
-        if z[t, n] @ w[t] > 0:
-            along = (difference @ z[t, n]) / (z[t, n] @ z[t, n]) * z[t, n]
-        expected = at_own + scale[t] * (along + trust[t] * (difference - along))
-        if not (z[t] @ w[t] > 0).any():
-            expected = psi[t, n, a]
+        difference = psi[t, n, a] - at_own
+        along = (difference @ z[t, n]) / (z[t, n] @ z[t, n]) * z[t, n]
+        expected = at_own + scale[t] * (along + trust[t, n] * (difference - along))
         torch.testing.assert_close(found[t, n, a], expected)
 
 
 def test_full_trust_leaves_psi_as_it_is_to_the_bit():
-    psi, w, z, own, trust, _ = temper_inputs()
-    assert torch.equal(temper(psi, w, z, own, 0 * trust + 1, 0 * trust + 1), psi)
+    psi, z, own, trust, scale = temper_inputs()
+    assert torch.equal(temper(psi, z, own, 0 * trust + 1, 0 * scale + 1), psi)
 
 
 def test_tempering_keeps_policies_and_their_values():
-    psi, w, z, own, trust, scale = temper_inputs()
-    found = temper(psi, w, z, own, trust, scale)
+    psi, z, own, trust, scale = temper_inputs()
+    found = temper(psi, z, own, trust, scale + 0.1)
     assert torch.equal(take_actions(found, own), take_actions(psi, own))
     assert torch.equal(policy_actions(found, z), own)
 
 
-def test_nothing_is_across_a_parallel_task():
-    psi, w, _, _, trust, scale = temper_inputs()
-    z = 0.3 * w[:, None].expand(T, N, D)
-    own = policy_actions(psi, z)
-    some, none = (temper(psi, w, z, own, share, scale) for share in (trust, 0 * trust))
-    torch.testing.assert_close(q_values(some, w), q_values(none, w))
+def test_everything_is_across_no_policy():
+    psi, z, own, trust, scale = temper_inputs()
+    at_own = take_actions(psi, own)[..., None, :]
+    expected = at_own + (scale[:, None] * trust)[..., None, None] * (psi - at_own)
+    torch.testing.assert_close(temper(psi, 0 * z, own, trust, scale), expected)
 
 
 # --- docs/decision-rules.md: the theorems, on random MDPs -----------------------------------------------------
@@ -411,17 +447,19 @@ def test_theorem_1_needs_the_factor_two():
     assert choose(psi, w, z, margin=2.0).action == 0
 
 
-def tempered_choice(solved, psi, trust):
-    """The choice in every state, with gains across z reduced to a share; an error of 1 / trust - 1."""
-    w, z = solved.w[:, None].expand(-1, STATES, -1), solved.z[:, None].expand(-1, STATES, -1, -1)
-    factor = torch.full((MDPS, STATES), trust, dtype=torch.float64)
-    tempered = temper(psi, w, z, solved.own, factor, 0 * factor + 1)
-    return choose(tempered, w, z, solved.legal, own=solved.own)
+def steady_choice(solved, psi, trust, gap_scale=1.0):
+    """The choice of `steady` in every state, without doubts; with a step_error of 1, H is 1 / trust - 1."""
+    w, z = (x.repeat_interleave(STATES, dim=0) for x in (solved.w, solved.z))
+    rows = MDPS * STATES
+    errors = torch.ones(rows, FEATURES), torch.zeros(rows, POLICIES), torch.full((rows,), 1 / trust - 1)
+    scale = torch.full((rows,), gap_scale)
+    found = choose_steadily(psi.flatten(0, 1), w, z, solved.legal.flatten(0, 1), *errors, scale, caution=1.0)
+    return Choice(*(x.unflatten(0, (MDPS, STATES)) for x in found))
 
 
-@pytest.mark.parametrize("trust", [0.01, 0.25, 0.7, 1.0])
-def test_theorem_3_with_an_exact_psi_no_trust_is_too_small(solved, trust):
-    found = tempered_choice(solved, solved.psi, trust)
+@pytest.mark.parametrize(("trust", "gap_scale"), [(0.01, 1.0), (0.25, 1.0), (0.7, 1.0), (1.0, 1.0), (0.25, 0.1)])
+def test_theorem_3_with_an_exact_psi_no_trust_is_too_small(solved, trust, gap_scale):
+    found = steady_choice(solved, solved.psi, trust, gap_scale)
     assert (solved.trusted(found) - solved.best).min() >= -SLACK
     gain = solved.earned(found.action) - solved.best
     assert gain.min() >= -SLACK
@@ -429,34 +467,33 @@ def test_theorem_3_with_an_exact_psi_no_trust_is_too_small(solved, trust):
 
 
 def promising_too_much(solved, factor):
-    """ψ̃ whose gains across z, and those of policies with z·w ≤ 0, are `factor` times as large where they are gains."""
-    difference = solved.psi - solved.psi.take_along_dim(solved.own[..., None, None], dim=3)
-    serves = torch.einsum("mnd,md->mn", solved.z, solved.w) > 0
-    unit = torch.nn.functional.normalize(solved.z, dim=-1) * serves[..., None]
-    along = torch.einsum("msnad,mnd->msna", difference, unit)[..., None] * unit[:, None, :, None]
-    across = difference - along
+    """ψ̃ whose differences across z are `factor` times as large where they are gains."""
+    difference = solved.psi - take_actions(solved.psi, solved.own)[..., None, :]
+    unit = torch.nn.functional.normalize(solved.z, dim=-1)[:, None, :, None]
+    across = difference - (difference * unit).sum(dim=-1, keepdim=True) * unit
     gains = torch.einsum("msnad,md->msna", across, solved.w) > 0
-    psi = solved.psi + torch.where(gains[..., None] & serves[:, None, :, None, None], (factor - 1) * across, 0.0)
+    psi = solved.psi + torch.where(gains[..., None], (factor - 1) * across, 0.0)
     assert torch.equal(policy_actions(psi, solved.z[:, None], solved.legal), solved.own)
     return psi
 
 
-def test_theorem_3_gains_may_be_promised_as_many_times_too_large(solved):
+def test_theorem_3_allows_gains_that_are_1_over_trust_times_too_large(solved):
     served = (torch.einsum("mnd,md->mn", solved.z, solved.w) > 0).all(dim=-1)
     psi = promising_too_much(solved, 4.0)
-    gain = (solved.earned(tempered_choice(solved, psi, 0.25).action) - solved.best)[served]
+    gain = (solved.earned(steady_choice(solved, psi, 0.25).action) - solved.best)[served]
     assert served.sum() > 100
     assert gain.min() >= -SLACK
     assert (gain > SLACK).any()
     for trust in (1.0, 0.5):  # Eq. 3, and too much trust
-        gain = (solved.earned(tempered_choice(solved, psi, trust).action) - solved.best)[served]
+        gain = (solved.earned(steady_choice(solved, psi, trust).action) - solved.best)[served]
         assert gain.min() < -SLACK
 
 
-def test_cautious_with_an_exact_psi_is_gpi(solved):
+@pytest.mark.parametrize("rule", [Cautious(), Steady()], ids=lambda rule: rule.name)
+def test_with_an_exact_psi_it_is_gpi(solved, rule):
     psi, legal = solved.psi.flatten(0, 1), solved.legal.flatten(0, 1)
     w, z = (x.repeat_interleave(STATES, dim=0) for x in (solved.w, solved.z))
-    found = Cautious().decide(Situation(psi, w, z, legal, *CandidateSet.believed(z)[1:]))
+    found = rule.decide(Situation(psi, w, z, legal, *CandidateSet.believed(z)[1:]))
     assert torch.equal(found.action, gpi(psi, w, legal).action)
     gain = solved.earned(found.action.unflatten(0, (MDPS, STATES))) - solved.best
     assert gain.min() >= -SLACK

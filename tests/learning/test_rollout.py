@@ -237,7 +237,7 @@ def test_training_acts_by_eq_3_over_policies_that_are_believed():
     assert found.trajectory.action.flatten().tolist() == [2, 2]
     (candidates,) = asked
     assert torch.equal(candidates.z, z[0])
-    assert candidates.error.tolist() == [0, 0]
+    assert candidates.step_error.tolist() == [[0, 0], [0, 0]]
     assert candidates.optimism.tolist() == [[0, 0], [0, 0]]
 
 

@@ -145,6 +145,7 @@ def test_a_run_that_fails_does_not_take_the_others_along(monkeypatch, tmp_path):
     assert "UVFA" in (tmp_path / "room" / "report.md").read_text("utf-8")
 
 
+@pytest.mark.long  # one that fails is a test of its own
 def test_a_run_whose_process_is_killed_does_not_take_the_others_along(tiny_config, tmp_path):
     endless = replace(tiny_config, learner=replace(tiny_config.learner, budget=10**7))
     jobs = [Job("endless", endless, tmp_path / "endless"), Job("tiny", tiny_config, tmp_path / "tiny")]
@@ -168,7 +169,7 @@ def test_some_run_must_be_allowed(tiny, tmp_path, at_once):
     assert not (tmp_path / "room").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_a_stopped_plan_has_saved_its_runs(tmp_path, number):
     """Of two runs one at a time is trained, for much longer than anybody waits."""
     config = preset("trip-usfa")

@@ -236,6 +236,7 @@ def utility_loss(name, budget, w, **arguments):
     return best_utility(environment_front(config.environments.one(), config.learner.gamma, w), w) - utility
 
 
+@pytest.mark.long
 @of_mo_gymnasium
 def test_deep_sea_treasure_comes_close_to_its_front():
     """The near half of it, whose treasures are found in seconds; utilities there go from -1 to 5.5."""

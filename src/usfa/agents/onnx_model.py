@@ -18,9 +18,9 @@ import torch
 from torch import Tensor, nn
 
 from usfa.agents.trained import TrainedAgent
-from usfa.decisions import BuiltIn, CandidateSet, Rule, Situation, parse_rule, rule_name
+from usfa.decisions import RULES, BuiltIn, CandidateSet, Rule, Situation, Steady, parse_rule, rule_name
 from usfa.errors import InputError
-from usfa.functional import Choice, choose_cautiously
+from usfa.functional import Choice, choose, choose_cautiously, choose_steadily
 from usfa.trajectory import CoreState, Present
 from usfa.version import __version__
 
@@ -38,7 +38,7 @@ def onnx_model(agent: TrainedAgent, rule: str | Rule | None = None) -> bytes:
 
     Args:
         agent: an agent with a network.
-        rule: "cautious", "cautious:0.5", "gpi" or "follow" inside the model; "none" leaves the decision to the caller;
+        rule: "cautious", "steady:0.5", "gpi" or "follow" inside the model; "none" leaves the decision to the caller;
             by default the agent's rule.
     """
     _require("onnx", "onnxscript")
@@ -110,10 +110,11 @@ class _Step(nn.Module):
         if not spec.masked:  # then `legal` is unused, and is no input
             legal = torch.ones(observation.shape[0], spec.actions, dtype=torch.bool)
         present = Present(observation, previous_action, legal, first, tuple(memory))
-        error, gap_scale = (
-            torch.full(observation.shape[:1], float(value)) for value in (self.trained.error, self.trained.gap_scale)
+        step_error, horizon, gap_scale = (
+            torch.as_tensor(known, dtype=torch.float32).expand(observation.shape[0], *known.shape)
+            for known in (self.trained.step_error, self.trained.horizon, self.trained.gap_scale)
         )
-        candidates = CandidateSet(z, error, optimism, gap_scale)
+        candidates = CandidateSet(z, step_error, optimism, horizon, gap_scale)
         situation, core_state = self.agent.actor.situation(self.network, present, w, candidates)
         decision = self._decision(situation)
         values = (situation.psi,) if self.agent.actor.has_psi else () if decision else (situation.psi[:, 0, :, 0],)
@@ -122,7 +123,11 @@ class _Step(nn.Module):
     def _decision(self, situation: Situation) -> tuple[Tensor, ...]:
         if self.rule is None:
             return ()
-        return choose_cautiously(*situation[:-1], self.rule.caution, self.rule.improves)
+        if isinstance(self.rule, Steady):
+            return choose_steadily(*situation[:-1], self.rule.caution)
+        if self.rule.caution == 0:
+            return choose(*situation[:4])
+        return choose_cautiously(*situation[:6], self.rule.caution, self.rule.improves)
 
     def about(self) -> dict[str, Any]:
         """Metadata for programs that run the model: training tasks, rule, candidate set and memory."""
@@ -155,8 +160,8 @@ def _rule(agent: TrainedAgent, rule: str | Rule | None) -> BuiltIn | None:
     found = parse_rule(agent.default_rule if rule is None else rule)
     if not isinstance(found, BuiltIn):
         raise InputError(
-            f"The rule is {rule_name(found)!r}; expected cautious, gpi or follow inside the model, or {NO_RULE!r} to "
-            "apply your own to its psi."
+            f"The rule is {rule_name(found)!r}; expected {', '.join(RULES)} inside the model, or {NO_RULE!r} to apply "
+            "your own to its psi."
         )
     return found
 

@@ -16,6 +16,7 @@ from usfa.agents.agent import Agent
 from usfa.agents.agent_files import AgentFile, read_agent, section
 from usfa.decisions import (
     DEFAULT_RULE,
+    GAP_RULE,
     PAPER_RULE,
     Accuracy,
     CandidateSet,
@@ -83,8 +84,10 @@ class TrainedAgent:
 
     @property
     def default_rule(self) -> str:
-        """Default rule: cautious if ψ was learned; gpi for exact tables and UVFAs, where cautious is the same."""
-        return DEFAULT_RULE if self.actor.learns_psi else PAPER_RULE
+        """Default rule: cautious if ψ was learned, steady if it was by advantage learning; gpi where both are Eq. 3."""
+        if not self.actor.learns_psi:  # exact tables and UVFAs
+            return PAPER_RULE
+        return GAP_RULE if self._action_gap else DEFAULT_RULE
 
     @property
     def accuracy(self) -> Accuracy | None:

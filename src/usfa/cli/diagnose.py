@@ -71,7 +71,7 @@ def _diagnose(command: Diagnose) -> None:
     )
     _print(agent, found, title, command.episodes)
     print_lines(f"Tables: {command.path}   figure: {results[-1]}")
-    print_next(f"evaluate {command.run} --task {command.task} --rule cautious gpi follow single")
+    print_next(f"evaluate {command.run} --task {command.task} --rule cautious steady gpi single")
 
 
 def _feature_names(agent: TrainedAgent, trust: bool) -> tuple[str, ...]:
@@ -92,7 +92,7 @@ def _print(agent: TrainedAgent, found: Diagnosis, title: str, episodes: int) -> 
         stuck = f", and idle for {rule.longest_idle} steps in a row" if rule.longest_idle > _STUCK else ""
         print_lines(f"{rule.name}: {verdict} the best policy alone ({best['name']}){stuck}.")
     if agent.accuracy is None and agent.actor.learns_psi:
-        print_lines("The cautious rule assumes the error of ψ, which was not measured; measure it with --measure.")
+        print_lines("The error of ψ was not measured, so cautious and steady assume one; measure it with --measure.")
 
 
 def _standard_error(stds: tuple[float, float], episodes: int) -> float:

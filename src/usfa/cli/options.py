@@ -100,7 +100,7 @@ class Evaluate(AgentOptions):
     """Candidate sets C: task, train, train+task, sample:N, or vectors "1,0;0,1".
     By default train+task; train if only policies near M were learned, task for a UVFA."""
     rule: tuple[str, ...] = ()
-    """Decision rules: cautious, cautious:0.5, gpi (Eq. 3), follow; single is the best policy of C in hindsight.
+    """Decision rules: cautious, steady, cautious:0.5, gpi (Eq. 3), follow; single is the best policy of C in hindsight.
     By default the agent's rule, and also single if C has several policies."""
     episodes: int = 20
     """Episodes per task, candidate set and rule, if the score is not exact."""
@@ -128,7 +128,7 @@ class Diagnose(AgentOptions):
     candidates: str | None = None
     """Candidate set C: task, train, train+task, sample:N, or vectors; by default that of the agent."""
     rule: tuple[str, ...] = ()
-    """Decision rules to compare: cautious, cautious:2, gpi, follow; by default the agent's rule and gpi."""
+    """Decision rules to compare: cautious, steady, gpi, follow; by default the agent's rule and gpi."""
     episodes: int = 10
     """Episodes for each rule, and for each policy alone."""
     epsilon: float = 0.001
@@ -170,7 +170,7 @@ class Front(AgentOptions):
     """Candidate set C: task, train, train+task, sample:N, or vectors. By default train+task; train if
     only policies near M were learned, task for a UVFA."""
     rule: str | None = None
-    """Decision rule: cautious (the default), gpi (Eq. 3), follow."""
+    """Decision rule: cautious, steady, gpi (Eq. 3), follow; by default that of the agent."""
     gamma: float | None = None
     """Discount factor of the values; by default that of training."""
     reference: str | None = None
@@ -288,7 +288,7 @@ class Export:
     onnx: bool = False
     """Also write model.onnx (extra export: pip install 'usfa[export]')."""
     rule: str | None = None
-    """Decision rule inside model.onnx: cautious, cautious:0.5, gpi, follow, or none; the agent's rule by default."""
+    """Decision rule inside model.onnx: cautious, steady, gpi, follow, or none; the agent's rule by default."""
     seed: int | None = None
     """Training seed of model.onnx, if there are several; the first by default."""
     out: Path | None = None

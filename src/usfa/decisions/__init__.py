@@ -9,6 +9,7 @@ from usfa.decisions.candidates import (
 )
 from usfa.decisions.rules import (
     DEFAULT_RULE,
+    GAP_RULE,
     PAPER_RULE,
     BuiltIn,
     Cautious,
@@ -18,6 +19,7 @@ from usfa.decisions.rules import (
     Rule,
     RuleState,
     Situation,
+    Steady,
     decided,
     parse_rule,
     rule_name,
@@ -27,6 +29,7 @@ from usfa.names import CANDIDATE_SETS, RULES, SINGLE
 __all__ = [
     "CANDIDATE_SETS",
     "DEFAULT_RULE",
+    "GAP_RULE",
     "PAPER_RULE",
     "RULES",
     "SINGLE",
@@ -40,6 +43,7 @@ __all__ = [
     "Rule",
     "RuleState",
     "Situation",
+    "Steady",
     "assumed_accuracy",
     "candidate_set",
     "decided",

@@ -26,15 +26,17 @@ class CandidateSet(NamedTuple, Generic[Values]):
     """The policies C of each task, with the errors of their ψ, as arrays or tensors."""
 
     z: Values  # [..., N, D]
-    error: Values  # [...]  ρH: the one-step error of ψ, Accuracy.step_error, over the horizon H
+    step_error: Values  # [..., D]  see Accuracy.step_error
     optimism: Values  # [..., N]  see Accuracy.optimism
+    horizon: Values  # [...]  number of steps that count, over which errors add up
     gap_scale: Values  # [...]  1 - action_gap: advantage learning divides differences between actions by it
 
     @staticmethod
     def believed(z: Values) -> CandidateSet[Values]:
         """Candidates [..., N, D] whose ψ is treated as exact."""
-        zero = 0.0 * z[..., 0]
-        return CandidateSet(z, cast(Values, zero[..., 0]), cast(Values, zero), cast(Values, zero[..., 0] + 1))
+        none = 0.0 * z
+        one = cast(Values, none[..., 0, 0] + 1)
+        return CandidateSet(z, cast(Values, none[..., 0, :]), cast(Values, none[..., 0]), one, one)
 
     def map(self, change: Callable[[Values], Other]) -> CandidateSet[Other]:
         return CandidateSet(*(change(values) for values in self))
@@ -51,8 +53,9 @@ class CandidateSet(NamedTuple, Generic[Values]):
         size = max(one.z.shape[-2] for one in sets)
         return CandidateSet(
             np.concatenate([_filled_up(one.z, size) for one in sets]),
-            np.concatenate([one.error for one in sets]),
+            np.concatenate([one.step_error for one in sets]),
             np.concatenate([_filled_up(one.optimism, size) for one in sets]),
+            np.concatenate([one.horizon for one in sets]),
             np.concatenate([one.gap_scale for one in sets]),
         )
 
@@ -81,20 +84,16 @@ class Accuracy:
             raise InputError(f"optimism is {self.optimism}; expected pairs of a growing distance and a share from 0.")
 
     def of(self, z: Array, distance: Array, horizon: float, gap_scale: float = 1.0) -> CandidateSet[Array]:
-        """Policies z [..., N, D] at a distance [..., N] from the learned ones, with their errors.
-
-        An error of ρ in every step is one of ρH in the long run; the feature with the largest ρ counts.
-        """
+        """Policies z [..., N, D] at a distance [..., N] from the learned ones, with their errors."""
         distances, shares = np.array(self.optimism).T
-        largest = max(self.step_error)
-        error = min(largest * horizon, _LARGEST_ERROR) if largest else 0.0  # the horizon may be infinite
+        optimism = np.interp(distance, distances, shares)
         leading = z.shape[:-2]
-        return CandidateSet(
-            z, np.full(leading, error), np.interp(distance, distances, shares), np.full(leading, gap_scale)
-        )
+        values = self.step_error, min(horizon, _LONGEST_HORIZON), gap_scale
+        step_error, *others = (np.broadcast_to(value, leading + np.shape(value)).copy() for value in values)
+        return CandidateSet(z, step_error, optimism, *others)
 
 
-_LARGEST_ERROR = 100.0  # so that gains always count a little: without them all actions of a policy may be equal
+_LONGEST_HORIZON = 1000.0  # where γ is 1 and the length of episodes is not known
 
 
 def task_tensor(w: Array) -> Tensor:

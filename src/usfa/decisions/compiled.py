@@ -1,4 +1,4 @@
-"""Decisions for B states in one compiled loop, equal to :func:`usfa.functional.choose_cautiously`.
+"""Decisions for B states in one compiled loop, equal to those of :mod:`usfa.functional.decisions`.
 
 A decision is about forty operations on a few numbers each. As tensor operations they were 9 to 41 % of acting in the
 room; compiled they are 2 to 5 % (benchmarks/rule_cost.py).
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from usfa.compiling import compiled
-from usfa.functional import Choice
+from usfa.functional.decisions import LEAST_TRUST, Choice
 
 __all__ = ["decide"]
 
@@ -24,13 +24,15 @@ def decide(
     w: Tensor,
     z: Tensor,
     legal: Tensor,
-    error: Tensor,
+    step_error: Tensor,
     optimism: Tensor,
+    horizon: Tensor,
     gap_scale: Tensor,
     caution: float,
     improves: bool,
+    steady: bool,
 ) -> Choice:
-    """:func:`usfa.functional.choose_cautiously`, compiled; the arguments are the same."""
+    """:func:`usfa.functional.choose_cautiously` or, if `steady`, `choose_steadily`; the arguments are the same."""
     batch, _, actions, _ = psi.shape
     number = psi.dtype
     values = _array(psi, number)
@@ -41,11 +43,13 @@ def decide(
         _array(w, number),
         _array(z, number),
         _array(legal, torch.bool),
-        _array(error, number),
+        _array(step_error, number),
         _array(optimism, number),
+        _array(horizon, number),
         _array(gap_scale, number),
         float(caution),  # numba would compile the loop again for a whole number
         improves,
+        steady,
         chosen,
         improved,
         best_q,
@@ -70,11 +74,13 @@ def _decide(
     w: NDArray[Any],
     z: NDArray[Any],
     legal: NDArray[np.bool_],
-    error: NDArray[Any],
+    step_error: NDArray[Any],
     optimism: NDArray[Any],
+    horizon: NDArray[Any],
     gap_scale: NDArray[Any],
     caution: float,
     improves: bool,
+    steady: bool,
     chosen: NDArray[np.int64],
     improved: NDArray[np.bool_],
     best_q: NDArray[Any],
@@ -83,18 +89,24 @@ def _decide(
     batch, policies, actions, _ = psi.shape
     q = np.empty((policies, actions), dtype=psi.dtype)
     along = np.empty_like(q)
-    share, stake = np.empty(policies, dtype=psi.dtype), np.empty(policies, dtype=psi.dtype)
+    share, margin, doubt = np.empty((3, policies), dtype=psi.dtype)
     own = np.empty(policies, dtype=np.int64)
     for b in range(batch):
+        trust = max(1 / (1 + caution * horizon[b] * step_error[b].max()), LEAST_TRUST)
         for n in range(policies):
             own[n] = _values(psi[b, n], w[b], z[b, n], legal[b], q[n], along[n])
-            share[n], stake[n] = _share_and_stake(psi[b, n, own[n]], w[b], z[b, n])
-        tempered = improves and caution > 0 and share.max() > 0
+            share[n], stake, across = _errors(psi[b, n, own[n]], w[b], z[b, n], step_error[b])
+            margin[n] = 0.0 if steady else 2 * caution * across
+            doubt[n] = caution * optimism[b, n] * stake
+        # If z·w ≤ 0 for every z in C, no policy serves the task: no margin and ψ as it is, as in Eq. 3.
+        serves = share.max() > 0
+        if not serves:
+            margin[:] = 0
         for n in range(policies):
-            if tempered:
-                _temper(q[n], along[n], own[n], share[n], 1 / (1 + caution * error[b]), gap_scale[b])
-            q[n] -= caution * optimism[b, n] * stake[n]
-        action, policy = _choose(q, own, improves, best_q[b])
+            if steady and serves:
+                _temper(q[n], along[n], own[n], share[n], trust if share[n] > 0 else 1.0, gap_scale[b])
+            q[n] -= doubt[n]
+        action, policy = _choose(q, margin, own, improves, best_q[b])
         chosen[0, b], chosen[1, b], improved[b] = action, policy, action != own[policy]
 
 
@@ -127,15 +139,21 @@ def _values(
 
 
 @compiled(inner=True)
-def _share_and_stake(gains: NDArray[Any], task: NDArray[Any], policy: NDArray[Any]) -> tuple[float, float]:
-    """z·w/‖z‖², 0 if z does not serve w, and Σ|ψ_i w_i| (`stake`) of a policy's own action."""
+def _errors(
+    gains: NDArray[Any], task: NDArray[Any], policy: NDArray[Any], error: NDArray[Any]
+) -> tuple[float, float, float]:
+    """z·w/‖z‖², Σ|ψ_i w_i| (`stake`) and the error of ψ·w across z (`across_error`) of a policy's own action."""
     zero = gains.dtype.type(0)
-    product, length, stake = zero, zero, zero
+    product, length = zero, zero
     for i in range(len(task)):
         product += policy[i] * task[i]
         length += policy[i] * policy[i]
+    share = product / max(length, gains.dtype.type(1e-12))
+    stake, across = zero, zero
+    for i in range(len(task)):
         stake += abs(gains[i] * task[i])
-    return max(product, zero) / max(length, gains.dtype.type(1e-12)), stake
+        across += error[i] * abs(gains[i]) * abs(task[i] - share * policy[i])
+    return share, stake, across
 
 
 @compiled(inner=True)
@@ -148,7 +166,13 @@ def _temper(q: NDArray[Any], along: NDArray[Any], own: int, share: float, trust:
 
 
 @compiled(inner=True)
-def _choose(q: NDArray[Any], own: NDArray[np.int64], improves: bool, best_q: NDArray[Any]) -> tuple[int, int]:
+def _choose(
+    q: NDArray[Any],
+    margin: NDArray[Any],
+    own: NDArray[np.int64],
+    improves: bool,
+    best_q: NDArray[Any],
+) -> tuple[int, int]:
     """Action and policy for one state from the doubted values `q` [N, A]; ties go to the lowest action, then policy."""
     policies, actions = q.shape
     followed, following = 0, -np.inf
@@ -160,6 +184,6 @@ def _choose(q: NDArray[Any], own: NDArray[np.int64], improves: bool, best_q: NDA
         best_q[a] = -np.inf
         for n in range(policies):
             best_q[a] = max(best_q[a], q[n, a])
-            if improves and q[n, a] >= following and q[n, a] > promise:
-                action, trusted, promise = a, n, q[n, a]
+            if improves and q[n, a] - margin[n] >= following and q[n, a] - margin[n] > promise:
+                action, trusted, promise = a, n, q[n, a] - margin[n]
     return action, trusted

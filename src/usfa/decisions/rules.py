@@ -22,6 +22,7 @@ from usfa.registry import is_own, made, resolve, text_of
 
 __all__ = [
     "DEFAULT_RULE",
+    "GAP_RULE",
     "PAPER_RULE",
     "BuiltIn",
     "Cautious",
@@ -31,6 +32,7 @@ __all__ = [
     "Rule",
     "RuleState",
     "Situation",
+    "Steady",
     "decided",
     "parse_rule",
     "rule_name",
@@ -47,9 +49,10 @@ class Situation(NamedTuple):
     w: Tensor  # [B, D]        the tasks
     z: Tensor  # [B, N, D]     the policies in C
     legal: Tensor  # [B, A]        bool
-    error: Tensor  # [B]           relative error of differences between actions, see CandidateSet.error
+    step_error: Tensor  # [B, D]        one-step error of ψ, see Accuracy.step_error
     optimism: Tensor  # [B, N]        overestimation by ψ of each policy, see Accuracy.optimism
-    gap_scale: Tensor  # [B]           that undoes advantage learning, see CandidateSet.gap_scale
+    horizon: Tensor  # [B]           number of steps that count
+    gap_scale: Tensor  # [B]           1 - action_gap, undoes advantage learning
     state: RuleState | None = None  # Decision.state of the previous step; None at the start of episodes
 
 
@@ -101,21 +104,19 @@ class Follow:
 
 @dataclass(frozen=True)
 class Cautious:
-    """Follow the best policy, and improve on it only where the gain is worth a multiple of its cost.
+    """Follow the best policy, and improve on it only where the gain exceeds the measured error of ψ.
 
-    The cost of an action is what it loses along z. Gains across z count by 1 / (1 + error), because ψ may promise so
-    many times too much. The value of a policy is reduced by its optimism, which grows with the distance from D_z. Both
-    errors are measured after training (:class:`usfa.decisions.Accuracy`) and multiplied by `caution`. What advantage
-    learning adds to differences between actions is undone. With an exact ψ, or a caution of 0, this is Eq. 3. For the
-    theory see docs/decision-rules.md.
+    The margin of an improving step is twice the error of ψ·w across z, because both compared values may be wrong. The
+    value of a policy is reduced by its optimism, which grows with the distance from D_z. Both are measured after
+    training (:class:`usfa.decisions.Accuracy`) and multiplied by `caution`. With an exact ψ, or a caution of 0, this
+    is Eq. 3. For the theory see docs/decision-rules.md.
     """
 
     caution: float = 1.0
     improves = True
 
     def __post_init__(self) -> None:
-        if not 0 <= self.caution < math.inf:
-            raise InputError(f"The caution is {self.caution!r}; expected a number from 0, where 1 is as measured.")
+        _check_caution(self.caution)
 
     @property
     def name(self) -> str:
@@ -125,12 +126,41 @@ class Cautious:
         return _decided_by(self, situation)
 
 
-BuiltIn = Gpi | Follow | Cautious
-"""Rules that are settings of one formula, :func:`usfa.functional.choose_cautiously`."""
+@dataclass(frozen=True)
+class Steady:
+    """Follow the best policy, and improve on it only where the gain is worth several times its cost.
+
+    The cost of an action is what it loses along z. Gains across z count by 1 / (1 + ρH), because ψ, with an error of ρ
+    in each of H steps, may promise so many times too much. The values of policies are reduced by their optimism, as in
+    :class:`Cautious`. What advantage learning adds to differences between actions is undone. With an exact ψ this is
+    Eq. 3. For the theory see docs/decision-rules.md.
+    """
+
+    caution: float = 1.0
+    improves = True
+
+    def __post_init__(self) -> None:
+        _check_caution(self.caution)
+
+    @property
+    def name(self) -> str:
+        return "steady" if self.caution == 1 else f"steady:{self.caution:g}"
+
+    def decide(self, situation: Situation) -> Decision:
+        return _decided_by(self, situation)
+
+
+BuiltIn = Gpi | Follow | Cautious | Steady
+"""Rules that are decided by one compiled loop."""
+
+
+def _check_caution(caution: float) -> None:
+    if not 0 <= caution < math.inf:
+        raise InputError(f"The caution is {caution!r}; expected a number from 0, where 1 is as measured.")
 
 
 def _decided_by(rule: BuiltIn, situation: Situation) -> Decision:
-    return Decision(*_compiled()(*situation[:-1], rule.caution, rule.improves))
+    return Decision(*_compiled()(*situation[:-1], rule.caution, rule.improves, isinstance(rule, Steady)))
 
 
 @cache
@@ -142,11 +172,13 @@ def _compiled() -> Callable[..., Choice]:
 
 
 DEFAULT_RULE = "cautious"
+GAP_RULE = "steady"
+"""Default rule of agents that were trained with advantage learning."""
 PAPER_RULE = "gpi"
 
 
 def parse_rule(rule: str | Rule) -> Rule:
-    """A rule from its name ("gpi", "follow", "cautious", "cautious:0.5", "module:Class"), or the object itself."""
+    """A rule from its name ("gpi", "follow", "cautious", "steady:0.5", "module:Class"), or the object itself."""
     if not isinstance(rule, str):
         if isinstance(rule, type) or not isinstance(rule, Rule):
             raise InputError(f"The rule is {rule!r}; expected a name ({', '.join(RULES)}) or an object with decide().")
@@ -157,8 +189,9 @@ def parse_rule(rule: str | Rule) -> Rule:
             return Gpi()
         case "follow", "":
             return Follow()
-        case "cautious", _:
-            return Cautious(_caution(argument) if colon else 1.0)
+        case "cautious" | "steady", _:
+            kind = Cautious if name == "cautious" else Steady
+            return kind(_caution(name, argument) if colon else 1.0)
         case "single", _:
             raise InputError(
                 "The rule is 'single', which is only for evaluations, in hindsight; expected another rule."
@@ -174,13 +207,13 @@ def _is_rule(cls: type) -> bool:
     return callable(getattr(cls, "decide", None))
 
 
-def _caution(text: str) -> float:
+def _caution(name: str, text: str) -> float:
     try:
         caution = float(text)
     except ValueError:
         caution = math.nan
     if not 0 <= caution < math.inf:
-        raise InputError(f"The rule is 'cautious:{text}'; expected a number from 0 after the colon, such as 0.5.")
+        raise InputError(f"The rule is '{name}:{text}'; expected a number from 0 after the colon, such as 0.5.")
     return caution
 
 

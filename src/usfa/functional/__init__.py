@@ -6,7 +6,15 @@ Clock: ``_tm1`` is the source state of a transition, ``_t`` its destination.
 """
 
 from usfa.functional.bounds import GpiBound, dual_norm, gpi_bound
-from usfa.functional.decisions import Choice, choose, choose_cautiously, stake, temper
+from usfa.functional.decisions import (
+    Choice,
+    across_error,
+    choose,
+    choose_cautiously,
+    choose_steadily,
+    stake,
+    temper,
+)
 from usfa.functional.exact import (
     TabularMDP,
     effective_horizon,
@@ -48,9 +56,11 @@ __all__ = [
     "GpiBound",
     "InferredTask",
     "TabularMDP",
+    "across_error",
     "best_utility",
     "choose",
     "choose_cautiously",
+    "choose_steadily",
     "convex_coverage",
     "dual_norm",
     "effective_horizon",

@@ -10,7 +10,11 @@ from torch import Tensor
 
 from usfa.functional.successor import mask_illegal, policy_actions, q_values, take_actions
 
-__all__ = ["Choice", "choose", "choose_cautiously", "stake", "temper"]
+__all__ = ["LEAST_TRUST", "Choice", "across_error", "choose", "choose_cautiously", "choose_steadily", "stake", "temper"]
+
+
+LEAST_TRUST = 1e-3
+"""Smallest factor of gains across z: without them, actions that differ only there would all look alike."""
 
 
 class Choice(NamedTuple):
@@ -66,60 +70,92 @@ def choose_cautiously(
     w: Tensor,
     z: Tensor,
     legal: Tensor,
-    error: Tensor,
+    step_error: Tensor,
     optimism: Tensor,
-    gap_scale: Tensor,
     caution: float,
     improves: bool = True,
 ) -> Choice:
-    """Choose with doubts and tempered gains, from the measured errors of ψ, see :class:`usfa.decisions.Cautious`.
+    """Choose with doubts and margins from measured errors of ψ, see :class:`usfa.decisions.Cautious`.
+
+    If z·w ≤ 0 for every z in C, no policy serves the task: there is no margin, as in Eq. 3.
 
     Args:
         psi: [B, N, A, D].
         w: [B, D].
         z: [B, N, D].
         legal: [B, A].
-        error: [B].
+        step_error: [B, D].
         optimism: [B, N].
-        gap_scale: [B].
-        caution: multiplies error and optimism; 0 is Eq. 3.
+        caution: multiplies optimism and step_error; 0 is Eq. 3.
         improves: False only follows.
     """
-    if caution == 0:
-        return choose(psi, w, z, legal, margin=0.0 if improves else math.inf)
     own = policy_actions(psi, z, legal)
-    doubt = caution * optimism * stake(take_actions(psi, own), w)
+    gains = take_actions(psi, own)
+    doubt = caution * optimism * stake(gains, w)
     if not improves:
         return choose(psi, w, z, legal, doubt, math.inf, own)
-    tempered = temper(psi, w, z, own, 1 / (1 + caution * error), gap_scale)
+    serves = (torch.einsum("bnd,bd->bn", z, w) > 0).any(dim=-1, keepdim=True)
+    margin = 2 * caution * across_error(gains, w, z, step_error) * serves
+    return choose(psi, w, z, legal, doubt, margin, own)
+
+
+def choose_steadily(
+    psi: Tensor,
+    w: Tensor,
+    z: Tensor,
+    legal: Tensor,
+    step_error: Tensor,
+    optimism: Tensor,
+    horizon: Tensor,
+    gap_scale: Tensor,
+    caution: float,
+) -> Choice:
+    """Choose with doubts and tempered gains, from the measured errors of ψ, see :class:`usfa.decisions.Steady`.
+
+    Gains across z count by 1 / (1 + ρH), with ρ the largest step_error, if z·w > 0. Otherwise there is nothing along z
+    to lose. If z·w ≤ 0 for every z in C, no policy serves the task, and ψ is taken as it is.
+
+    Args:
+        psi: [B, N, A, D].
+        w: [B, D].
+        z: [B, N, D].
+        legal: [B, A].
+        step_error: [B, D].
+        optimism: [B, N].
+        horizon: [B], H.
+        gap_scale: [B].
+        caution: multiplies step_error and optimism.
+    """
+    own = policy_actions(psi, z, legal)
+    doubt = caution * optimism * stake(take_actions(psi, own), w)
+    serves = torch.einsum("bnd,bd->bn", z, w) > 0
+    trust = (1 / (1 + caution * horizon * step_error.amax(dim=-1))).clamp(min=LEAST_TRUST)
+    trust = torch.where(serves, trust[:, None], 1.0)
+    tempered = temper(psi, z, own, trust, torch.where(serves.any(dim=-1), gap_scale, 1.0))
     return choose(tempered, w, z, legal, doubt, own=own)
 
 
-def temper(psi: Tensor, w: Tensor, z: Tensor, own: Tensor, trust: Tensor, gap_scale: Tensor) -> Tensor:
+def temper(psi: Tensor, z: Tensor, own: Tensor, trust: Tensor, gap_scale: Tensor) -> Tensor:
     """Shrink the differences between actions: ψ(s,π_z(s),z) + gap_scale · (A_∥ + trust · A_⊥).
 
     A = ψ(s,a,z) - ψ(s,π_z(s),z) is the difference from the policy's own action, A_∥ its part along z and A_⊥ the rest.
-    Along z every action costs something, because π_z(s) is the best one there. Gains on w are across z, and with a
-    trust of 1/4 they have to be four times the cost. If z·w ≤ 0, nothing of A serves w, and all of it counts as across.
-    If that is so for every z in C, no policy is worth following, and ψ stays as it is.
+    Along z every action costs something, because π_z(s) is the best one there. Gains are across z, and with a trust of
+    1/4 they have to be four times the cost.
 
     Args:
         psi: [..., N, A, D].
-        w: [..., D].
         z: [..., N, D].
         own: [..., N], π_z(s).
-        trust: [...], from 0 to 1.
+        trust: [..., N], from 0 to 1.
         gap_scale: [...], by which all differences are multiplied.
 
     Returns: [..., N, A, D]; ψ itself, to the bit, if both factors are 1.
     """
-    trust, gap_scale = trust[..., None, None, None], gap_scale[..., None, None, None]
+    trust, gap_scale = trust[..., None, None], gap_scale[..., None, None, None]
     difference = psi - take_actions(psi, own)[..., None, :]
-    serves = torch.einsum("...nd,...d->...n", z, w) > 0
-    unit = z / z.square().sum(dim=-1, keepdim=True).sqrt().clamp(min=1e-6) * serves[..., None]
+    unit = z / z.square().sum(dim=-1, keepdim=True).sqrt().clamp(min=1e-6)
     along = torch.einsum("...nad,...nd->...na", difference, unit)[..., None] * unit[..., None, :]
-    tempered = psi - (1 - gap_scale * trust) * difference + gap_scale * (1 - trust) * along
-    return torch.where(serves.any(dim=-1)[..., None, None, None], tempered, psi)
+    return psi - (1 - gap_scale * trust) * difference + gap_scale * (1 - trust) * along
 
 
 def stake(psi: Tensor, w: Tensor) -> Tensor:
@@ -128,6 +164,25 @@ def stake(psi: Tensor, w: Tensor) -> Tensor:
     Unlike the net value ψ·w it does not vanish where gains and losses cancel.
     """
     return torch.einsum("...nd,...d->...n", psi.abs(), w.abs())
+
+
+def across_error(psi: Tensor, w: Tensor, z: Tensor, relative: Tensor) -> Tensor:
+    """Σ_i ρ_i |ψ_i| |w_i - c z_i| with c = w·z/‖z‖²: the error of ψ·w across z.
+
+    ψ·w is c ψ·z plus a remainder. Learning compares actions by ψ·z at every step, so differences between actions are
+    accurate along z. Nothing in learning depends on differences in the remainder.
+
+    Args:
+        psi: [..., N, D], of each policy's own action.
+        w: [..., D].
+        z: [..., N, D].
+        relative: [..., D], ρ.
+
+    Returns: [..., N].
+    """
+    along = torch.einsum("...nd,...d->...n", z, w) / z.square().sum(dim=-1).clamp(min=1e-12)
+    rest = (w[..., None, :] - along[..., None] * z).abs()
+    return torch.einsum("...nd,...d->...n", psi.abs() * rest, relative)
 
 
 def _per_policy(value: Tensor | float, q: Tensor) -> Tensor:

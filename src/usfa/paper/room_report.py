@@ -7,12 +7,11 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from usfa.decisions import DEFAULT_RULE
 from usfa.evaluation import summarise
 from usfa.figures.room import AGENTS, BASELINES, BROAD, LARGE, SETS, USFA
 from usfa.figures.style import UVFAS, last_snapshot, method, rows_of
 from usfa.paper.report import claims_section, markdown_table
-from usfa.paper.room_claims import aside, gains, room_claims
+from usfa.paper.room_claims import aside, default_rule, gains, room_claims
 from usfa.runs.config import TrainConfig
 
 __all__ = [
@@ -165,8 +164,9 @@ def room_report(
     return f"""# The room: Sections 4.2 and 4.3, Appendices C and D
 
 Zero-shot scores of frozen agents after {summary.frames.max() / 1e6:.3g} million frames of training: undiscounted return
-of one-minute episodes. Rules: gpi is Eq. 3, the paper's; cautious is our default; single is the best policy of C for
-each task in hindsight, followed alone. Figures are by Eq. 3. Hard tasks with dislikes have negative entries.
+of one-minute episodes. Rules: gpi is Eq. 3, the paper's; cautious and steady are ours, steady is the default of agents
+with advantage learning; single is the best policy of C for each task in hindsight, followed alone. Figures are by
+Eq. 3. Hard tasks with dislikes have negative entries.
 
 {settings if isinstance(settings, str) else "; ".join(f"{name}: {value}" for name, value in settings.items()) + "."}
 
@@ -244,9 +244,10 @@ the numbers in brackets the returns of the random policy (0) and of the oracle (
 
 
 def _by_our_rule(scores: pd.DataFrame, yardstick: pd.DataFrame) -> str:
-    if DEFAULT_RULE not in set(scores.rule):
+    rule = default_rule(scores)
+    if rule not in set(scores.rule):
         return ""
-    return f"By the {DEFAULT_RULE} rule, our default:\n\n{claims_section(room_claims(scores, yardstick, DEFAULT_RULE))}"
+    return f"By the {rule} rule, our default:\n\n{claims_section(room_claims(scores, yardstick, rule))}"
 
 
 def _caveat(runs: pd.Series) -> str:

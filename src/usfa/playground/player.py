@@ -257,15 +257,16 @@ def _policy_values(rule: Rule, situation: Situation) -> Tensor:
     Under Eq. 3 it is that of z's best action on w, max_a ψ(s,a,z)·w; under other rules that of following z,
     ψ(s,π_z(s),z)·w minus the rule's doubt about z. The doubt is found by letting the rule decide with each z alone.
     """
-    psi, w, z, legal, error, optimism, gap_scale, _ = situation
+    psi, w, z, legal, step_error, optimism, horizon, gap_scale, _ = situation
     size = z.shape[1]
     alone = Situation(
         psi.flatten(0, 1)[:, None],
         w.repeat_interleave(size, dim=0),
         z.flatten(0, 1)[:, None],
         legal.repeat_interleave(size, dim=0),
-        error.repeat_interleave(size),
+        step_error.repeat_interleave(size, dim=0),
         optimism.flatten()[:, None],
+        horizon.repeat_interleave(size),
         gap_scale.repeat_interleave(size),
     )
     q = rule.decide(alone).q.unflatten(0, z.shape[:2])  # [B, N, A]
@@ -287,10 +288,11 @@ def _present(players: Sequence[Player]) -> Present:
 def _rows_of(situation: Situation, rows: Sequence[int], players: Sequence[Player]) -> Situation:
     """The rows of players with the same size of C, without the padding of their candidate sets."""
     size = len(players[0].candidate_set.z)
-    psi, w, z, legal, error, optimism, gap_scale = (values[list(rows)] for values in situation[:-1])
+    psi, w, z, legal, step_error, optimism, horizon, gap_scale = (values[list(rows)] for values in situation[:-1])
     states = [player.rule_state for player in players if player.rule_state is not None]
     state = _joined(states) if states else None
-    return Situation(psi[:, :size], w, z[:, :size], legal, error, optimism[:, :size], gap_scale, state)
+    cut = psi[:, :size], w, z[:, :size], legal, step_error, optimism[:, :size]
+    return Situation(*cut, horizon, gap_scale, state)
 
 
 def _joined(states: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:

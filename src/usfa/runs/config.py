@@ -46,8 +46,8 @@ class EvaluationConfig:
     candidates: tuple[str, ...] = ("task",)
     """Candidate sets C: task, train, train+task, sample:N."""
     rules: tuple[RuleName, ...] = (PAPER_RULE,)
-    """Decision rules to score every snapshot with: gpi (Eq. 3), cautious, follow, single. Before the last snapshot ψ is
-    treated as exact, so cautious is the same as gpi."""
+    """Decision rules to score every snapshot with: gpi (Eq. 3), cautious, steady, follow, single. Before the last
+    snapshot ψ is treated as exact, so cautious is the same as gpi."""
     final_rules: tuple[RuleName, ...] = (DEFAULT_RULE, SINGLE)
     """Additional rules for the last snapshot. single is a baseline: the best policy of C in hindsight, followed
     alone."""
@@ -58,8 +58,8 @@ class EvaluationConfig:
     epsilon: float = 0.001
     """Probability of a random action in these episodes."""
     measure_errors: bool = True
-    """Measure the errors of ψ after training, for the rule cautious, with a twentieth of the steps of training and some
-    thousands at least. Otherwise typical errors are assumed."""
+    """Measure the errors of ψ after training, for cautious and steady, with a twentieth of the steps of training and
+    some thousands at least. Otherwise typical errors are assumed."""
 
     def __post_init__(self) -> None:
         for setting in ("rules", "final_rules"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from usfa.decisions import DEFAULT_RULE, GAP_RULE, SINGLE
 from usfa.errors import unknown_name
 from usfa.learning import LearnerConfig
 from usfa.networks import MNIH_2015, NetworkConfig
@@ -70,7 +71,10 @@ _ROOM_PAPER = TrainConfig(
         budget_unit="frames",
     ),
     evaluation=EvaluationConfig(
-        tasks=("room-train", "room-easy", "room-hard"), candidates=("task", "train", "train+task"), snapshots=5
+        tasks=("room-train", "room-easy", "room-hard"),
+        candidates=("task", "train", "train+task"),
+        final_rules=(GAP_RULE, DEFAULT_RULE, SINGLE),
+        snapshots=5,
     ),
     seeds=(0,),
     checkpoint_every=50,
