@@ -66,7 +66,8 @@ def test_scores_are_of_episodes_and_have_no_optimum(room_run):
     assert scores.optimal.isna().all()
     by_rule = scores.groupby("rule").size().to_dict()
     each = 2 * 3  # seeds, tasks
-    assert by_rule == {"gpi": 3 * each * 3, "cautious": each * 3, "single": each * 2}  # of 3 sets, one has one policy
+    by_ours = {"steady": each * 3, "cautious": each * 3, "single": each * 2}  # of 3 sets, one has one policy
+    assert by_rule == {"gpi": 3 * each * 3, **by_ours}
     assert not scores.duplicated(["candidates", "rule", "seed", "snapshot", "task_set", "task"]).any()
     assert scores[scores.rule != "gpi"].snapshot.unique().tolist() == [1000]
     assert sorted(scores.snapshot.unique()) == [0, 500, 1000]
