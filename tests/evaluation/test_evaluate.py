@@ -139,7 +139,7 @@ def test_environments_without_features_are_refused():
         ({"rules": "cautious:abc"}, r"^The rule is 'cautious:abc'; expected a number from 0 after the colon"),
         ({"rules": "gpi:1"}, r"^The rule is 'gpi:1'; expected 'gpi', which has no setting\.$"),
         ({"rules": 3}, r"^The rule is 3; expected a name"),
-        ({"rules": [3]}, r"^The rule is 3; expected a name \(cautious, gpi, follow\) or an object with decide\(\)\.$"),
+        ({"rules": [3]}, r"^The rule is 3; expected a name \(cautious, steady, gpi, follow\) or an object"),
         (
             {"rules": ["gpi", "cautious", Gpi()]},
             r"^The rules are \['gpi', 'cautious', 'gpi'\]; expected each name once\.$",

@@ -175,7 +175,7 @@ def test_padding_reaches_the_network_but_no_rule(catalogue, monkeypatch):
 
 
 def test_rules_are_offered_where_they_differ(catalogue):
-    assert rule_choices(catalogue["small"]) == ["cautious", "gpi", "follow"]
+    assert rule_choices(catalogue["small"]) == ["cautious", "steady", "gpi", "follow"]
     assert rule_choices(catalogue["small-uvfa"]) == []
     for rule in rule_choices(catalogue["small"]):
         assert parse_rule(rule) is not None

@@ -13,6 +13,8 @@ from torch import Tensor
 
 from usfa.agents import TrainedAgent
 from usfa.decisions import (
+    DEFAULT_RULE,
+    GAP_RULE,
     PAPER_RULE,
     RULES,
     SINGLE,
@@ -197,7 +199,7 @@ def rule_choices(agent: TrainedAgent) -> list[str]:
     """Named rules that differ for the agent. A UVFA has one policy; with exact tables, caution changes nothing."""
     if not agent.actor.has_psi:
         return []
-    return [name for name in RULES if agent.actor.learns_psi or name != "cautious"]
+    return [name for name in RULES if agent.actor.learns_psi or name not in (DEFAULT_RULE, GAP_RULE)]
 
 
 def has_psi(agent: TrainedAgent) -> bool:

@@ -35,8 +35,8 @@ def export(
         path: as for :func:`usfa.load`.
         out: the directory to write.
         onnx: whether to write model.onnx (extra `export`), see docs/export.md.
-        rule: the decision rule inside model.onnx: "cautious", "gpi", "follow", or "none" to decide outside; by default
-            the agent's rule.
+        rule: the decision rule inside model.onnx: "cautious", "steady", "gpi", "follow", or "none" to decide outside;
+            by default the agent's rule.
         seed: the training seed of model.onnx; by default the first.
         overwrite: whether to replace an agent in this directory.
         trust: whether to import modules that the agent's file names.
