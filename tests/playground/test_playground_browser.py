@@ -182,7 +182,7 @@ def test_the_rule_can_be_chosen_and_what_it_does_is_shown(visit):
     page = visit()
     pause(page)
     page.locator("#reset").click()
-    expect(page.locator(".rule option")).to_have_text(["cautious", "gpi (Eq. 3)", "follow"])
+    expect(page.locator(".rule option")).to_have_text(["cautious", "steady", "gpi (Eq. 3)", "follow"])
     expect(page.locator(".rule")).to_have_value("cautious")
     expect(page.locator(".hint")).to_contain_text("the value of following z")
     expect(page.locator(".share")).to_be_empty()
