@@ -222,22 +222,14 @@ def decided(decision, b):
     return decision.action[b].item(), decision.policy[b].item(), decision.improved[b].item()
 
 
+@pytest.mark.parametrize(("kind", "literal"), [(Cautious, literal_cautious), (Steady, literal_steady)])
 @pytest.mark.parametrize("caution", [0.0, 0.5, 1.0, 4.0])
-def test_cautious_is_the_literal_formula(caution):
+def test_rules_are_their_literal_formulas(kind, literal, caution):
     for seed in range(5):
         situation = random_situation(seed)
-        decision = Cautious(caution).decide(situation)
+        decision = kind(caution).decide(situation)
         for b in range(B):
-            assert decided(decision, b) == literal_cautious(situation, b, caution)
-
-
-@pytest.mark.parametrize("caution", [0.0, 0.5, 1.0, 4.0])
-def test_steady_is_the_literal_formula(caution):
-    for seed in range(5):
-        situation = random_situation(seed)
-        decision = Steady(caution).decide(situation)
-        for b in range(B):
-            assert decided(decision, b) == literal_steady(situation, b, caution)
+            assert decided(decision, b) == literal(situation, b, caution)
 
 
 def test_follow_is_the_literal_formula():

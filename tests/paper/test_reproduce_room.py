@@ -145,7 +145,7 @@ def test_a_run_that_fails_does_not_take_the_others_along(monkeypatch, tmp_path):
     assert "UVFA" in (tmp_path / "room" / "report.md").read_text("utf-8")
 
 
-@pytest.mark.long  # one that fails is a test of its own
+@pytest.mark.long  # like the test above, with a signal instead of an error
 def test_a_run_whose_process_is_killed_does_not_take_the_others_along(tiny_config, tmp_path):
     endless = replace(tiny_config, learner=replace(tiny_config.learner, budget=10**7))
     jobs = [Job("endless", endless, tmp_path / "endless"), Job("tiny", tiny_config, tmp_path / "tiny")]

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -103,7 +103,27 @@ class Follow:
 
 
 @dataclass(frozen=True)
-class Cautious:
+class _WithCaution:
+    """A rule whose measured errors of ψ are multiplied by `caution`."""
+
+    kind: ClassVar[str]
+    improves: ClassVar[bool] = True
+    caution: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.caution < math.inf:
+            raise InputError(f"The caution is {self.caution!r}; expected a number from 0, where 1 is as measured.")
+
+    @property
+    def name(self) -> str:
+        return self.kind if self.caution == 1 else f"{self.kind}:{self.caution:g}"
+
+    def decide(self, situation: Situation) -> Decision:
+        return _decided_by(self, situation)
+
+
+@dataclass(frozen=True)
+class Cautious(_WithCaution):
     """Follow the best policy, and improve on it only where the gain exceeds the measured error of ψ.
 
     The margin of an improving step is twice the error of ψ·w across z, because both compared values may be wrong. The
@@ -112,54 +132,27 @@ class Cautious:
     is Eq. 3. For the theory see docs/decision-rules.md.
     """
 
-    caution: float = 1.0
-    improves = True
-
-    def __post_init__(self) -> None:
-        _check_caution(self.caution)
-
-    @property
-    def name(self) -> str:
-        return "cautious" if self.caution == 1 else f"cautious:{self.caution:g}"
-
-    def decide(self, situation: Situation) -> Decision:
-        return _decided_by(self, situation)
+    kind = "cautious"
 
 
 @dataclass(frozen=True)
-class Steady:
+class Steady(_WithCaution):
     """Follow the best policy, and improve on it only where the gain is worth several times its cost.
 
-    The cost of an action is what it loses along z. Gains across z count by 1 / (1 + ρH), because ψ, with an error of ρ
-    in each of H steps, may promise so many times too much. The values of policies are reduced by their optimism, as in
-    :class:`Cautious`. What advantage learning adds to differences between actions is undone. With an exact ψ this is
-    Eq. 3. For the theory see docs/decision-rules.md.
+    The cost of an action is what it loses along z. Gains across z count by 1 / (1 + ρH), an estimate of how many times
+    too large they are if ψ has an error of ρ in each of H steps. The values of policies are reduced by their optimism,
+    as in :class:`Cautious`. What advantage learning adds to differences between actions is undone. With an exact ψ,
+    learned without advantage learning, this is Eq. 3. For the theory see docs/decision-rules.md.
     """
 
-    caution: float = 1.0
-    improves = True
-
-    def __post_init__(self) -> None:
-        _check_caution(self.caution)
-
-    @property
-    def name(self) -> str:
-        return "steady" if self.caution == 1 else f"steady:{self.caution:g}"
-
-    def decide(self, situation: Situation) -> Decision:
-        return _decided_by(self, situation)
+    kind = "steady"
 
 
 BuiltIn = Gpi | Follow | Cautious | Steady
 """Rules that are decided by one compiled loop."""
 
 
-def _check_caution(caution: float) -> None:
-    if not 0 <= caution < math.inf:
-        raise InputError(f"The caution is {caution!r}; expected a number from 0, where 1 is as measured.")
-
-
-def _decided_by(rule: BuiltIn, situation: Situation) -> Decision:
+def _decided_by(rule: Gpi | Follow | _WithCaution, situation: Situation) -> Decision:
     return Decision(*_compiled()(*situation[:-1], rule.caution, rule.improves, isinstance(rule, Steady)))
 
 
@@ -190,7 +183,7 @@ def parse_rule(rule: str | Rule) -> Rule:
         case "follow", "":
             return Follow()
         case "cautious" | "steady", _:
-            kind = Cautious if name == "cautious" else Steady
+            kind = Cautious if name == Cautious.kind else Steady
             return kind(_caution(name, argument) if colon else 1.0)
         case "single", _:
             raise InputError(

@@ -17,7 +17,10 @@ def oracle():
     return Oracle(RULES)
 
 
-@pytest.mark.parametrize("w", [[1, 1, 1, 1], [0, 0.7, 0.2, 0.1], [-1, 1, -1, 1]])
+LONG = (pytest.param(w, marks=pytest.mark.long) for w in ([1, 0, 0, 0], [-1, 1, 0, 0]))
+
+
+@pytest.mark.parametrize("w", [[1, 1, 1, 1], [0, 0.7, 0.2, 0.1], [-1, 1, -1, 1], *LONG])
 def test_the_oracle_is_far_above_greedy_and_random(oracle, w):
     found = {
         name: returns(policy, w, RULES, range(8)).mean()
