@@ -144,6 +144,14 @@ def test_batches_and_numbers_of_policies_are_free(room, cautious):
             np.testing.assert_allclose(found["q"][index], policy.decision.q[0], rtol=1e-4, atol=1e-5)
 
 
+def test_the_metadata_tell_all_that_a_rule_outside_may_ask(room, cautious):
+    expected = room.candidates(room.training_tasks[0], "train", np.random.default_rng(0))
+    about = Model(cautious).about
+    for name, values in expected._asdict().items():
+        assert {**about, **about["candidates"]}[name] == np.asarray(values).tolist()
+    assert about["horizon"] > 1
+
+
 def test_the_example_acts_with_an_exported_model(cautious, tmp_path):
     """Without PyTorch: the example finds the exported model and does not write it itself."""
     (tmp_path / "exports" / "room").mkdir(parents=True)

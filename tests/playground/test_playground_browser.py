@@ -213,11 +213,12 @@ def test_an_improving_step_says_on_which_policy(visit):
     expect(page.locator(".relation")).to_have_text(re.compile("^improves on (1000|0100)$"))
 
 
-def test_one_click_compares_eq_3_with_cautious(visit):
+def test_one_click_compares_eq_3_with_the_default_of_the_agent(visit):
     page = visit()
     pause(page)
     page.locator("#seed").fill("7")
     page.locator("#reset").click()
+    expect(page.locator("#compare-rules")).to_have_text("Eq. 3 against cautious")
     page.locator("#compare-rules").click()
     expect(page.locator(".player")).to_have_count(2)
     expect(page.locator("#compare-rules")).to_have_attribute("aria-pressed", "true")

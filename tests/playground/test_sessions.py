@@ -193,7 +193,8 @@ def test_candidates_can_be_changed_and_follow_the_task(client):
 def test_the_rule_is_chosen_by_name_and_decides_from_then_on(client):
     client.set_up(Setup([ROOM], task=[-1, 1, 0, 0], paused=True))
     (card,) = client.messages_of("session")[0]["players"]
-    assert (card["rule"], card["rule_choices"]) == ("cautious", ["cautious", "steady", "gpi", "follow"])
+    assert (card["rule"], card["default_rule"]) == ("cautious", "cautious")
+    assert card["rule_choices"] == ["cautious", "steady", "gpi", "follow"]
     client.pass_time(0)
     decisions = {}
     for rule in ("gpi", "follow", "cautious", "cautious:0.50"):

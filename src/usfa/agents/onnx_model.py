@@ -143,7 +143,9 @@ class _Step(nn.Module):
             "memory": {f"memory_{i}": list(x.shape[1:]) for i, x in enumerate(agent.actor.initial_state(1))},
         }
         if agent.actor.has_psi:
-            about["candidates"] = {"z": self.trained.z.tolist(), "optimism": self.trained.optimism.tolist()}
+            told = {name: np.asarray(values).tolist() for name, values in self.trained._asdict().items()}
+            about["candidates"] = {name: told.pop(name) for name in ("z", "optimism")}  # inputs of the model
+            about |= told  # for rules outside
         return about
 
 

@@ -104,6 +104,7 @@ class Catalogue:
             candidate_choices=candidate_choices(player.agent),
             accepts_list=player.agent.actor.learns_psi,
             rule=player.rule_name,
+            default_rule=player.agent.default_rule,
             rule_choices=rule_choices(player.agent),
             has_psi=has_psi(player.agent),
             quantities=quantities(player.agent, player.view),

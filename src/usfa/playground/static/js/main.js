@@ -6,7 +6,7 @@ import { clamp, find, options } from "./dom.js";
 import { HeatmapPanel } from "./heatmap.js";
 import { describe, PlayerView } from "./players.js";
 import { RatingsPanel } from "./ratings.js";
-import { COMPARED, nameOfRule } from "./rules.js";
+import { comparedRules, nameOfRule } from "./rules.js";
 import { startShortcuts } from "./shortcuts.js";
 import { asPython, TaskPanel } from "./task.js";
 import { startTheme, startType } from "./theme.js";
@@ -150,8 +150,10 @@ function showComparison() {
   const rules = comparesRules(), agents = settings.players.length > 1 && !rules;
   find("versus").hidden = !agents;
   find("compare").setAttribute("aria-pressed", String(agents));
-  find("compare-rules").setAttribute("aria-pressed", String(rules));
-  find("compare-rules").hidden = !COMPARED.every((rule) => session.players[0].rule_choices.includes(rule));
+  const button = find("compare-rules"), compared = comparedRules(session.players[0]);
+  button.setAttribute("aria-pressed", String(rules));
+  button.hidden = !compared.length;
+  button.textContent = compared.map(nameOfRule).join(" against ");
 }
 
 find("agent-0").onchange = ({ target }) => {
@@ -186,7 +188,7 @@ find("compare").onclick = () => {
 // Compare one agent under two rules, in the current layout; a second click returns to the agent's default rule.
 find("compare-rules").onclick = () => {
   const alone = withoutRule(settings.players[0]);
-  settings.players = comparesRules() ? [alone] : COMPARED.map((rule) => ({ ...alone, rule }));
+  settings.players = comparesRules() ? [alone] : comparedRules(session.players[0]).map((rule) => ({ ...alone, rule }));
   setUp();
 };
 
