@@ -174,6 +174,24 @@ def test_overview_shows_every_method_on_every_set_with_numbers(summary):
         assert shown == {method(*key).label: f"{level:.2f}" for key, level in room_tables.LEVELS.items()}
 
 
+def test_rules_are_compared_on_every_hard_task_and_on_all():
+    scores = room_tables.scores(levels={("usfa", "train"): 0.6, ("uvfa", "task"): -2.5})
+    greedy = YARDSTICK[YARDSTICK.policy == "random"].copy()
+    possible = YARDSTICK[YARDSTICK.policy == "oracle"]["mean"].to_numpy() - greedy["mean"].to_numpy()
+    yardstick = pd.concat([YARDSTICK, greedy.assign(policy="greedy", mean=greedy["mean"] + 0.3 * possible)])
+    figure = room_results.rule_comparison(summary_of(scores, YARDSTICK), yardstick, NAMES)
+    (axes,) = figure.axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == [*WORDS, "all hard tasks"]
+    for rule, level in {"gpi": 0.6, "cautious": 0.65, "single": 0.5}.items():
+        marks = [line for line in axes.get_lines() if line.get_label() == room_results.RULES[rule].label]
+        np.testing.assert_allclose([line.get_xdata() for line in marks], [[level]] * 9)
+    assert [text.get_text() for text in axes.texts] == ["◂ UVFA −2.5"] * 9
+    greedy_lines = [line.get_xdata() for line in axes.get_lines() if line.get_label() == "_greedy"]
+    np.testing.assert_allclose(greedy_lines, [[0.3, 0.3]] * 9)
+    expected = ["UVFA", *(room_results.RULES[rule].label for rule in ("single", "gpi", "cautious"))]
+    assert in_legend(figure) == [*expected, "greedy policy that sees the true state"]
+
+
 def test_weak_scores_get_a_shorter_axis_in_the_overview():
     overview = room_results.overview(summary_with(levels={("usfa", "train"): 0.1})).axes[0]
     assert overview.get_xlim()[1] < 0.5

@@ -116,8 +116,8 @@ def reported_again(agents, path, existing="refuse"):
     """The report about trained agents has the same claims, and only the figures that need no curves."""
     run = report_agents(agents, path, existing, at_once=1)
     report = (run.path / "report.md").read_text("utf-8")
-    assert [file.name for file in run.figures.glob("*.png")] == ["overview.png"]
-    assert report.count("](figures/") == 1
+    assert {file.name for file in run.figures.glob("*.png")} == {"overview.png", "rules.png"}
+    assert report.count("](figures/") == 2
     return report
 
 

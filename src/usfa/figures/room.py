@@ -1,14 +1,16 @@
 """Figures of Section 4.3 and Appendix D: learning and zero-shot generalisation in the room.
 
 `training` holds ε-greedy returns during training: agent, seed, task, frames, score. `summary` holds scores of frozen
-agents over runs: measure ("return" or "normalised"), agent, candidates, task_set, task ("all" for the whole set),
-snapshot, frames, mean, std, low, high. `yardstick` holds returns of the random policy and the oracle: set, task,
-policy, mean. `names` are the names of the objects, for tasks in words. Agents that are missing in a table are left out.
+agents over runs, by Eq. 3 where nothing else is said: measure ("return" or "normalised"), agent, candidates, rule,
+task_set, task ("all" for the whole set), snapshot, frames, mean, std, low, high. `yardstick` holds returns of the
+random policy, the greedy one and the oracle: set, task, policy, mean. `names` are the names of the objects, for tasks
+in words. Agents that are missing in a table are left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,6 +39,7 @@ __all__ = [
     "all_figures",
     "learning_curves",
     "overview",
+    "rule_comparison",
     "sigma_comparison",
     "training_set_comparison",
     "zero_shot_curves",
@@ -59,6 +62,14 @@ AGENTS = {
 }
 """Styles during training, when GPI uses the policies of the training step instead of a candidate set."""
 
+RULES = {
+    "single": Method("best policy of M alone", "#999999", "^", ""),
+    "gpi": Method("USFA, C = M, Eq. 3", "#0072B2", "o", ""),
+    "cautious": Method("USFA, C = M, cautious", "#CC79A7", "D", ""),
+    "steady": Method("USFA, C = M, steady", "#009E73", "X", ""),
+}
+"""Styles of decision rules."""
+
 _MILLION = 1e6
 _NORMALISED = "normalised score (0: random policy, 1: oracle)"
 _LOWEST = -0.12  # of axes with normalised scores; what is below is written
@@ -67,14 +78,17 @@ _LOWEST = -0.12  # of axes with normalised scores; what is below is written
 def all_figures(
     training: pd.DataFrame, summary: pd.DataFrame, yardstick: pd.DataFrame, names: Sequence[str] = ()
 ) -> dict[str, Figure]:
-    """Every figure of the report, by the name of its file."""
-    return {
-        "overview": overview(summary),
+    """Every figure of the report, by the name of its file, from a summary of all rules; curves need snapshots."""
+    by_paper = summary[summary.rule == "gpi"]
+    figures = {"overview": overview(by_paper), "rules": rule_comparison(summary, yardstick, names)}
+    if by_paper.snapshot.nunique() < 2:
+        return figures
+    return figures | {
         "learning_curves": learning_curves(training, yardstick, names),
-        "zero_shot_easy": zero_shot_curves(summary, yardstick, "room-easy", names),
-        "zero_shot_hard": zero_shot_curves(summary, yardstick, "room-hard", names),
-        "sigma": sigma_comparison(summary, yardstick, names),
-        "training_set": training_set_comparison(training, summary, yardstick, names),
+        "zero_shot_easy": zero_shot_curves(by_paper, yardstick, "room-easy", names),
+        "zero_shot_hard": zero_shot_curves(by_paper, yardstick, "room-hard", names),
+        "sigma": sigma_comparison(by_paper, yardstick, names),
+        "training_set": training_set_comparison(training, by_paper, yardstick, names),
     }
 
 
@@ -95,6 +109,29 @@ def overview(summary: pd.DataFrame) -> Figure:
         panels[0].set_yticks(list(places.values()), [method(*key).label for key in places])
         panels[0].invert_yaxis()
         panels[1].set_xlabel(f"{_NORMALISED} after training")
+    return figure
+
+
+def rule_comparison(summary: pd.DataFrame, yardstick: pd.DataFrame, names: Sequence[str] = ()) -> Figure:
+    """USFA with C = M by each decision rule, and UVFA, on the hard tasks after training, with 95 % intervals."""
+    mine = last_snapshot(summary[(summary.measure == "normalised") & (summary.task_set == "room-hard")])
+    usfa = rows_of(mine, ("usfa", "train"))
+    rows = [(look, usfa[usfa.rule == rule]) for rule, look in RULES.items()]
+    rows = [(replace(METHODS[UVFAS[0]], line=""), rows_of(mine, UVFAS[0])), *rows]
+    rows = [(look, table) for look, table in rows if len(table)]
+    tasks = [*_tasks(yardstick, "room-hard"), "all"]
+    with styled():
+        figure = Figure(figsize=(PAGE, 4.2), layout="constrained")
+        axes = figure.subplots()
+        places = _task_rows(axes, tasks, names)
+        for task, place in zip(tasks, places, strict=True):
+            shown = [(look, table[table.task == task]) for look, table in rows]
+            _by_rule(axes, place, shown)
+            level = _greedy(yardstick, tasks[:-1] if task == "all" else [task])
+            axes.plot((level, level), (place - 0.42, place + 0.42), color=INK, lw=0.8, label="_greedy", zorder=1)
+        axes.set_xlabel(f"{_NORMALISED} after training")
+        looks = [(look.label, look) for look, _ in rows]
+        _legend(figure, [*looks, ("greedy policy that sees the true state", Method("", INK, "|", ""))])
     return figure
 
 
@@ -316,24 +353,53 @@ def _changes(
     """For each candidate set, a row for each hard task, with the scores of two methods."""
     mine = summary[(summary.measure == "normalised") & (summary.task_set == "room-hard")]
     tasks = [*_tasks(yardstick, "room-hard"), "all"]
-    places = [*range(len(tasks) - 1), len(tasks) - 0.5]  # the whole set is set off
     for axes, before, after in zip(panels, *methods, strict=True):
+        places = _task_rows(axes, tasks, names)
         for task, place in zip(tasks, places, strict=True):
             ends = [last_snapshot(rows_of(mine[mine.task == task], key)) for key in (before, after)]
             _change(axes, place, *ends)
-        for level, line in ((0, ":"), (1, "--")):
-            axes.axvline(level, color=INK, ls=line, lw=0.8, zorder=1)
-        axes.grid(visible=False, axis="y")
-        axes.tick_params(axis="y", length=0)
         axes.set_title(METHODS[before].label.removeprefix("USFA, "))
-        axes.set(xlim=(-0.12, 1.08), xticks=(0, 0.5, 1))
-    panels[0].set_yticks(places, [*(_row(task, names) for task in tasks[:-1]), "all hard tasks"])
-    panels[0].set_ylim(places[-1] + 0.6, -0.6)
     panels[len(panels) // 2].set_xlabel(f"{_NORMALISED} after training")
+
+
+def _task_rows(axes: Axes, tasks: Sequence[str], names: Sequence[str]) -> list[float]:
+    """Rows for the hard tasks and, set off, for "all", from the random policy, 0, to the oracle, 1; their places."""
+    places = [*map(float, range(len(tasks) - 1)), len(tasks) - 0.5]
+    for level, line in ((0, ":"), (1, "--")):
+        axes.axvline(level, color=INK, ls=line, lw=0.8, zorder=1)
+    axes.grid(visible=False, axis="y")
+    axes.tick_params(axis="y", length=0)
+    axes.set(xlim=(_LOWEST, 1.08), xticks=(0, 0.5, 1))
+    axes.set_yticks(places, [*(_row(task, names) for task in tasks[:-1]), "all hard tasks"])
+    axes.set_ylim(places[-1] + 0.6, -0.6)
+    return places
 
 
 def _row(task: str, names: Sequence[str]) -> str:
     return _title(task, names).splitlines()[0]
+
+
+def _by_rule(axes: Axes, place: float, shown: Sequence[tuple[Method, pd.DataFrame]]) -> None:
+    """Draw scores one below the other within a row; those to the left of the axes are written."""
+    below = []
+    for index, (look, table) in enumerate(shown):
+        height = place + 0.16 * (index - (len(shown) - 1) / 2)
+        for row in table.itertuples(index=False):
+            if row.mean < _LOWEST:
+                below.append(f"{look.label} −{-row.mean:.1f}")
+                continue
+            if not np.isnan(row.low):
+                axes.plot((row.low, row.high), (height, height), color=look.colour, lw=1, label="_interval")
+            axes.plot([row.mean], [height], color=look.colour, marker=look.marker, ms=4.5, mew=0, label=look.label)
+    if below:
+        axes.text(0.02, place - 0.3, "◂ " + ", ".join(below), va="center", fontsize=7, color=INK)
+
+
+def _greedy(yardstick: pd.DataFrame, tasks: Sequence[str]) -> float:
+    """Normalised score of the greedy policy on some hard tasks together; not a number if it was not measured."""
+    hard = yardstick[(yardstick.set == "room-hard") & yardstick.task.isin(tasks)]
+    sums = hard.groupby("policy")["mean"].sum()
+    return float((sums.get("greedy", np.nan) - sums["random"]) / (sums["oracle"] - sums["random"]))
 
 
 def _change(axes: Axes, place: float, before: pd.DataFrame, after: pd.DataFrame) -> None:
@@ -353,10 +419,11 @@ def _from_to(before: str, after: str) -> list[tuple[str, Method]]:
 
 def _legend(figure: Figure, entries: Sequence[tuple[str, Method]]) -> None:
     """One legend for all panels, above them."""
-    handles = [
-        Line2D([], [], color=look.colour, marker=look.marker, ls=look.line, ms=4, mew=0, lw=1.1, label=label)
-        for label, look in entries
-    ]
+    handles = []
+    for label, look in entries:
+        handle = Line2D([], [], color=look.colour, marker=look.marker, ls=look.line, ms=4, lw=1.1, label=label)
+        handle.set_markeredgewidth(1 if look.marker == "|" else 0)
+        handles.append(handle)
     if handles:
         figure.legend(handles=handles, loc="outside upper center", ncols=min(len(handles), 3))
 

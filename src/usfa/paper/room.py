@@ -17,12 +17,11 @@ import pandas as pd
 from rich.console import Console
 
 from usfa.agents import load_agent
-from usfa.decisions import PAPER_RULE
 from usfa.environments.room import OBJECTS
 from usfa.environments.room.yardstick import read_yardstick
 from usfa.errors import InputError, unknown_name
 from usfa.evaluation import read_scores, write_table
-from usfa.figures.room import all_figures, overview
+from usfa.figures.room import all_figures
 from usfa.files import read_json
 from usfa.learning import Precision
 from usfa.paper.experiment import Job, RunsFailed, run_jobs, write_results
@@ -145,10 +144,8 @@ def _report(
     with progress_bar("figures and report", 1, "steps", console) as bar:
         yardstick = read_yardstick()
         summary = summary_of(scores, yardstick)
-        by_paper = summary[summary.rule == PAPER_RULE]
         curves = scores.snapshot.nunique() > 1
-        names = [kind.name for kind in OBJECTS]
-        figures = all_figures(training, by_paper, yardstick, names) if curves else {"overview": overview(by_paper)}
+        figures = all_figures(training, summary, yardstick, [kind.name for kind in OBJECTS])
         tables = {"scores": scores, "summary": summary} | ({"training": training} if curves else {})
         report = room_report(scores, training, summary, yardstick, settings_of(configs))
         write_results(run, tables, figures, report)

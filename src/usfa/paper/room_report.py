@@ -165,8 +165,8 @@ def room_report(
 
 Zero-shot scores of frozen agents after {summary.frames.max() / 1e6:.3g} million frames of training: undiscounted return
 of one-minute episodes. Rules: gpi is Eq. 3, the paper's; cautious and steady are ours, steady is the default of agents
-with advantage learning; single is the best policy of C for each task in hindsight, followed alone. Figures are by
-Eq. 3. Hard tasks with dislikes have negative entries.
+with advantage learning; single is the best policy of C for each task in hindsight, followed alone. Figures without a
+rule in their legend are by Eq. 3. Hard tasks with dislikes have negative entries.
 
 {settings if isinstance(settings, str) else "; ".join(f"{name}: {value}" for name, value in settings.items()) + "."}
 
@@ -179,6 +179,8 @@ mean of normalised scores. In brackets: 95 % percentile bootstrap of the mean, d
 {_caveat(summary.runs)}
 
 ![Scores after training](figures/overview.png)
+
+![Decision rules on the hard test tasks](figures/rules.png)
 
 The same as mean returns:
 
