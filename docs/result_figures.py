@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from usfa.decisions import PAPER_RULE
 from usfa.environments.room import OBJECTS
 from usfa.environments.room.yardstick import read_yardstick
 from usfa.figures import save_all
@@ -30,7 +29,7 @@ def main() -> None:
     words = parser.parse_args()
     training, summary = (read("room-agents", name) for name in ("training", "summary"))
     names = [kind.name for kind in OBJECTS]
-    figures = all_figures(training, summary[summary.rule == PAPER_RULE], read_yardstick(), names)
+    figures = all_figures(training, summary, read_yardstick(), names)
     save_all(figures, words.out / "room-agents" / "figures", words.formats)
     save_all({"plan": plan(read("cluster", "plan"))}, words.out / "cluster", words.formats)
 

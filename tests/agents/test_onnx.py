@@ -144,7 +144,7 @@ def test_batches_and_numbers_of_policies_are_free(room, cautious):
             np.testing.assert_allclose(found["q"][index], policy.decision.q[0], rtol=1e-4, atol=1e-5)
 
 
-def test_the_metadata_tell_all_that_a_rule_outside_may_ask(room, cautious):
+def test_the_metadata_hold_what_a_rule_outside_the_model_needs(room, cautious):
     expected = room.candidates(room.training_tasks[0], "train", np.random.default_rng(0))
     about = Model(cautious).about
     for name, values in expected._asdict().items():

@@ -26,7 +26,7 @@ WORDS = [
 
 
 def summary_with(**changes):
-    """By Eq. 3: figures are of one rule."""
+    """Summary by Eq. 3 only, as all figures but `rule_comparison` expect."""
     scores = room_tables.scores(snapshots=(0, 4_000_000), **changes)
     return summary_of(scores[scores.rule == "gpi"], YARDSTICK)
 
@@ -176,20 +176,25 @@ def test_overview_shows_every_method_on_every_set_with_numbers(summary):
 
 def test_rules_are_compared_on_every_hard_task_and_on_all():
     scores = room_tables.scores(levels={("usfa", "train"): 0.6, ("uvfa", "task"): -2.5})
-    greedy = YARDSTICK[YARDSTICK.policy == "random"].copy()
-    possible = YARDSTICK[YARDSTICK.policy == "oracle"]["mean"].to_numpy() - greedy["mean"].to_numpy()
-    yardstick = pd.concat([YARDSTICK, greedy.assign(policy="greedy", mean=greedy["mean"] + 0.3 * possible)])
-    figure = room_results.rule_comparison(summary_of(scores, YARDSTICK), yardstick, NAMES)
+    scores = pd.concat([scores, scores[scores.rule == "cautious"].assign(rule="steady")])
+    figure = room_results.rule_comparison(summary_of(scores, YARDSTICK), YARDSTICK, NAMES)
     (axes,) = figure.axes
     assert [label.get_text() for label in axes.get_yticklabels()] == [*WORDS, "all hard tasks"]
-    for rule, level in {"gpi": 0.6, "cautious": 0.65, "single": 0.5}.items():
+    for rule, level in {"single": 0.5, "gpi": 0.6, "cautious": 0.65, "steady": 0.65}.items():
         marks = [line for line in axes.get_lines() if line.get_label() == room_results.RULES[rule].label]
         np.testing.assert_allclose([line.get_xdata() for line in marks], [[level]] * 9)
-    assert [text.get_text() for text in axes.texts] == ["◂ UVFA −2.5"] * 9
-    greedy_lines = [line.get_xdata() for line in axes.get_lines() if line.get_label() == "_greedy"]
-    np.testing.assert_allclose(greedy_lines, [[0.3, 0.3]] * 9)
-    expected = ["UVFA", *(room_results.RULES[rule].label for rule in ("single", "gpi", "cautious"))]
-    assert in_legend(figure) == [*expected, "greedy policy that sees the true state"]
+    assert [text.get_text() for text in axes.texts] == ["◂ UVFA −2.50"] * 9
+    greedy = [line.get_xdata() for line in axes.get_lines() if line.get_label() == "_greedy"]
+    np.testing.assert_allclose(greedy, [[0.3, 0.3]] * 9)
+    rules = [look.label for look in room_results.RULES.values()]
+    assert in_legend(figure) == ["UVFA", *rules, "greedy policy that sees the true state"]
+
+
+def test_all_figures_but_one_are_by_eq_3():
+    every_rule = summary_of(room_tables.scores(), YARDSTICK)
+    figures = room_results.all_figures(room_tables.training(), every_rule, YARDSTICK)
+    numbers = [text.get_text() for axes in figures["overview"].axes for text in axes.texts]
+    assert sorted(numbers) == sorted(3 * [f"{level:.2f}" for level in room_tables.LEVELS.values()])
 
 
 def test_weak_scores_get_a_shorter_axis_in_the_overview():
@@ -238,12 +243,11 @@ def test_a_table_gives_the_same_bytes_twice_and_is_left_alone(summary, tmp_path)
 
 
 def test_methods_of_one_figure_differ_in_colour_and_marker():
-    for keys in (
-        (*room_results.USFA, *room_results.BASELINES),
-        (*room_results.USFA, *room_results.BROAD),
-        (*room_results.USFA, *room_results.LARGE),
-    ):
-        looks = [METHODS[key] for key in keys]
+    methods = [
+        [METHODS[key] for key in (*room_results.USFA, *others)]
+        for others in (room_results.BASELINES, room_results.BROAD, room_results.LARGE)
+    ]
+    for looks in (*methods, [METHODS["uvfa", "task"], *room_results.RULES.values()]):
         assert len({look.colour for look in looks}) == len({look.marker for look in looks}) == len(looks)
     assert len({(look.colour, look.line) for look in room_results.AGENTS.values()}) == len(room_results.AGENTS)
 

@@ -1,5 +1,7 @@
+import pytest
 import torch
 
+from usfa.errors import InputError
 from usfa.functional import gpi, greedy_actions, mask_illegal, policy_actions, q_values, take_actions
 
 T, B, N, A, D = 3, 2, 4, 5, 3
@@ -108,3 +110,5 @@ def test_take_actions_picks_one_action_per_policy():
     for t, b in points():
         for n in range(N):
             assert torch.equal(taken[t, b, n], psi[t, b, n, action[t, b, n]])
+    with pytest.raises(InputError, match=rf"expected \[{T}, {B}, {N}\], one per policy"):
+        take_actions(psi, action.transpose(0, 1))

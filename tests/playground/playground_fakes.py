@@ -16,7 +16,7 @@ from usfa.playground.server import make_server, url_of
 SMALL = NetworkConfig(convolutions=((4, 6, 4), (4, 3, 2)), memory=8, trunk=(8,), embedding=(4,), head=(8,))
 
 
-def save_room_agent(directory, kind="usfa", seed=0, **arguments):
+def save_room_agent(directory, kind="usfa", seed=0, training=None, **arguments):
     """An agent for a room of few pixels, with random weights."""
     spec = AgentSpec(ObservationSpec((24, 24, 3)), 8, 4)
     actor = AGENTS.make(kind, spec, SMALL)
@@ -31,6 +31,7 @@ def save_room_agent(directory, kind="usfa", seed=0, **arguments):
         policies="gaussian:0.1",
         seeds=(0,),
         network=SMALL,
+        training=training or {},
     )
     save_agent(directory, file, {name: tensor[None] for name, tensor in weights.items()})
     return str(directory)

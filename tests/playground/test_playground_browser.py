@@ -5,9 +5,9 @@ import re
 import shutil
 
 import pytest
-from playground_fakes import Running
+from playground_fakes import Running, save_room_agent
 
-from usfa.playground import Limits
+from usfa.playground import Catalogue, Limits
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install playwright")
 
@@ -213,7 +213,7 @@ def test_an_improving_step_says_on_which_policy(visit):
     expect(page.locator(".relation")).to_have_text(re.compile("^improves on (1000|0100)$"))
 
 
-def test_one_click_compares_eq_3_with_the_default_of_the_agent(visit):
+def test_one_click_compares_eq_3_with_cautious(visit):
     page = visit()
     pause(page)
     page.locator("#seed").fill("7")
@@ -239,6 +239,19 @@ def test_one_click_compares_eq_3_with_the_default_of_the_agent(visit):
     page.locator("#compare-rules").click()
     expect(page.locator(".player")).to_have_count(1)
     expect(page.locator(".rule")).to_have_value("cautious")
+
+
+def test_an_agent_with_advantage_learning_is_compared_under_its_own_default(visit, tmp_path):
+    path = save_room_agent(tmp_path / "gap", training={"learner": {"action_gap": 0.9}})
+    server = Running(Catalogue([path]), limits=Limits())
+    try:
+        page = visit(url=server.url)
+        pause(page)
+        expect(page.locator("#compare-rules")).to_have_text("Eq. 3 against steady")
+        page.locator("#compare-rules").click()
+        expect(page.locator(".kind")).to_have_text(["USFA, C = M, Eq. 3", "USFA, C = M, steady"])
+    finally:
+        server.stop()
 
 
 def test_two_agents_begin_in_the_same_layout(visit):

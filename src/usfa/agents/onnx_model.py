@@ -143,9 +143,9 @@ class _Step(nn.Module):
             "memory": {f"memory_{i}": list(x.shape[1:]) for i, x in enumerate(agent.actor.initial_state(1))},
         }
         if agent.actor.has_psi:
-            told = {name: np.asarray(values).tolist() for name, values in self.trained._asdict().items()}
-            about["candidates"] = {name: told.pop(name) for name in ("z", "optimism")}  # inputs of the model
-            about |= told  # for rules outside
+            known = {name: np.asarray(values).tolist() for name, values in self.trained._asdict().items()}
+            about["candidates"] = {name: known[name] for name in ("z", "optimism")}
+            about |= {name: known[name] for name in ("step_error", "horizon", "gap_scale")}  # for rules outside
         return about
 
 

@@ -1,10 +1,10 @@
 """Figures of Section 4.3 and Appendix D: learning and zero-shot generalisation in the room.
 
 `training` holds ε-greedy returns during training: agent, seed, task, frames, score. `summary` holds scores of frozen
-agents over runs, by Eq. 3 where nothing else is said: measure ("return" or "normalised"), agent, candidates, rule,
-task_set, task ("all" for the whole set), snapshot, frames, mean, std, low, high. `yardstick` holds returns of the
-random policy, the greedy one and the oracle: set, task, policy, mean. `names` are the names of the objects, for tasks
-in words. Agents that are missing in a table are left out.
+agents over runs: measure ("return" or "normalised"), agent, candidates, rule, task_set, task ("all" for the whole set),
+snapshot, frames, mean, std, low, high. `all_figures` and `rule_comparison` take the rows of all rules, the others those
+of Eq. 3. `yardstick` holds returns of the random policy, the greedy one and the oracle: set, task, policy, mean.
+`names` are the names of the objects, for tasks in words. Agents that are missing in a table are left out.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ from usfa.tasks import describe_task, parse_task
 
 __all__ = [
     "all_figures",
+    "has_curves",
+    "has_several_rules",
     "learning_curves",
     "overview",
     "rule_comparison",
@@ -63,12 +65,12 @@ AGENTS = {
 """Styles during training, when GPI uses the policies of the training step instead of a candidate set."""
 
 RULES = {
-    "single": Method("best policy of M alone", "#999999", "^", ""),
-    "gpi": Method("USFA, C = M, Eq. 3", "#0072B2", "o", ""),
-    "cautious": Method("USFA, C = M, cautious", "#CC79A7", "D", ""),
-    "steady": Method("USFA, C = M, steady", "#009E73", "X", ""),
+    "single": Method("best policy of M alone", "#555555", "v", ""),
+    "gpi": replace(METHODS["usfa", "train"], label="USFA, C = M, Eq. 3", line=""),  # as in the other figures
+    "cautious": Method("USFA, C = M, cautious", "#0072B2", "o", ""),
+    "steady": Method("USFA, C = M, steady", "#000000", "D", ""),
 }
-"""Styles of decision rules."""
+"""Styles of USFA with C = M by each decision rule."""
 
 _MILLION = 1e6
 _NORMALISED = "normalised score (0: random policy, 1: oracle)"
@@ -78,10 +80,12 @@ _LOWEST = -0.12  # of axes with normalised scores; what is below is written
 def all_figures(
     training: pd.DataFrame, summary: pd.DataFrame, yardstick: pd.DataFrame, names: Sequence[str] = ()
 ) -> dict[str, Figure]:
-    """Every figure of the report, by the name of its file, from a summary of all rules; curves need snapshots."""
-    by_paper = summary[summary.rule == "gpi"]
-    figures = {"overview": overview(by_paper), "rules": rule_comparison(summary, yardstick, names)}
-    if by_paper.snapshot.nunique() < 2:
+    """All figures of the report by file name: rules only if there are several, curves only with several snapshots."""
+    by_paper = summary[summary.rule == "gpi"]  # PAPER_RULE, whose module imports torch
+    figures = {"overview": overview(by_paper)}
+    if has_several_rules(summary):
+        figures["rules"] = rule_comparison(summary, yardstick, names)
+    if not has_curves(summary):
         return figures
     return figures | {
         "learning_curves": learning_curves(training, yardstick, names),
@@ -90,6 +94,14 @@ def all_figures(
         "sigma": sigma_comparison(by_paper, yardstick, names),
         "training_set": training_set_comparison(training, by_paper, yardstick, names),
     }
+
+
+def has_several_rules(summary: pd.DataFrame) -> bool:
+    return bool(summary.rule.nunique() > 1)
+
+
+def has_curves(summary: pd.DataFrame) -> bool:
+    return bool(summary.snapshot.nunique() > 1)
 
 
 # --- the figures ---
@@ -113,7 +125,7 @@ def overview(summary: pd.DataFrame) -> Figure:
 
 
 def rule_comparison(summary: pd.DataFrame, yardstick: pd.DataFrame, names: Sequence[str] = ()) -> Figure:
-    """USFA with C = M by each decision rule, and UVFA, on the hard tasks after training, with 95 % intervals."""
+    """USFA with C = M by each decision rule, UVFA and the greedy policy on each hard task, with 95 % intervals."""
     mine = last_snapshot(summary[(summary.measure == "normalised") & (summary.task_set == "room-hard")])
     usfa = rows_of(mine, ("usfa", "train"))
     rows = [(look, usfa[usfa.rule == rule]) for rule, look in RULES.items()]
@@ -126,7 +138,7 @@ def rule_comparison(summary: pd.DataFrame, yardstick: pd.DataFrame, names: Seque
         places = _task_rows(axes, tasks, names)
         for task, place in zip(tasks, places, strict=True):
             shown = [(look, table[table.task == task]) for look, table in rows]
-            _by_rule(axes, place, shown)
+            _scores_in_row(axes, place, shown)
             level = _greedy(yardstick, tasks[:-1] if task == "all" else [task])
             axes.plot((level, level), (place - 0.42, place + 0.42), color=INK, lw=0.8, label="_greedy", zorder=1)
         axes.set_xlabel(f"{_NORMALISED} after training")
@@ -363,7 +375,7 @@ def _changes(
 
 
 def _task_rows(axes: Axes, tasks: Sequence[str], names: Sequence[str]) -> list[float]:
-    """Rows for the hard tasks and, set off, for "all", from the random policy, 0, to the oracle, 1; their places."""
+    """Set up a row for each hard task and, set off, one for "all"; return their heights."""
     places = [*map(float, range(len(tasks) - 1)), len(tasks) - 0.5]
     for level, line in ((0, ":"), (1, "--")):
         axes.axvline(level, color=INK, ls=line, lw=0.8, zorder=1)
@@ -379,14 +391,14 @@ def _row(task: str, names: Sequence[str]) -> str:
     return _title(task, names).splitlines()[0]
 
 
-def _by_rule(axes: Axes, place: float, shown: Sequence[tuple[Method, pd.DataFrame]]) -> None:
-    """Draw scores one below the other within a row; those to the left of the axes are written."""
+def _scores_in_row(axes: Axes, place: float, shown: Sequence[tuple[Method, pd.DataFrame]]) -> None:
+    """Draw scores below each other in a row; write those beyond the left end of the axis as text."""
     below = []
     for index, (look, table) in enumerate(shown):
         height = place + 0.16 * (index - (len(shown) - 1) / 2)
         for row in table.itertuples(index=False):
             if row.mean < _LOWEST:
-                below.append(f"{look.label} −{-row.mean:.1f}")
+                below.append(f"{look.label} −{-row.mean:.2f}")
                 continue
             if not np.isnan(row.low):
                 axes.plot((row.low, row.high), (height, height), color=look.colour, lw=1, label="_interval")
@@ -396,10 +408,10 @@ def _by_rule(axes: Axes, place: float, shown: Sequence[tuple[Method, pd.DataFram
 
 
 def _greedy(yardstick: pd.DataFrame, tasks: Sequence[str]) -> float:
-    """Normalised score of the greedy policy on some hard tasks together; not a number if it was not measured."""
+    """Normalised score of the greedy policy on hard tasks: Σ(greedy − random) / Σ(oracle − random)."""
     hard = yardstick[(yardstick.set == "room-hard") & yardstick.task.isin(tasks)]
     sums = hard.groupby("policy")["mean"].sum()
-    return float((sums.get("greedy", np.nan) - sums["random"]) / (sums["oracle"] - sums["random"]))
+    return float((sums["greedy"] - sums["random"]) / (sums["oracle"] - sums["random"]))
 
 
 def _change(axes: Axes, place: float, before: pd.DataFrame, after: pd.DataFrame) -> None:
@@ -422,7 +434,7 @@ def _legend(figure: Figure, entries: Sequence[tuple[str, Method]]) -> None:
     handles = []
     for label, look in entries:
         handle = Line2D([], [], color=look.colour, marker=look.marker, ls=look.line, ms=4, lw=1.1, label=label)
-        handle.set_markeredgewidth(1 if look.marker == "|" else 0)
+        handle.set_markeredgewidth(1 if look.marker == "|" else 0)  # "|" is nothing but an edge
         handles.append(handle)
     if handles:
         figure.legend(handles=handles, loc="outside upper center", ncols=min(len(handles), 3))

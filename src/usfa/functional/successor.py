@@ -7,6 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from usfa.errors import InputError
+
 __all__ = ["Gpi", "gpi", "greedy_actions", "mask_illegal", "policy_actions", "q_values", "take_actions"]
 
 
@@ -27,7 +29,7 @@ def q_values(psi: Tensor, w: Tensor) -> Tensor:
 
     Returns: [..., N, A].
     """
-    return (psi @ w[..., None, :, None]).squeeze(-1)  # half the time of einsum
+    return (psi @ w[..., None, :, None]).squeeze(-1)  # "...nad,...d->...na", in half the time of einsum
 
 
 def mask_illegal(q: Tensor, legal: Tensor | None) -> Tensor:
@@ -50,7 +52,7 @@ def policy_actions(psi: Tensor, z: Tensor, legal: Tensor | None = None) -> Tenso
 
     Returns: [..., N].
     """
-    own_q = (psi @ z[..., None]).squeeze(-1)  # half the time of einsum
+    own_q = (psi @ z[..., None]).squeeze(-1)  # "...nad,...nd->...na", in half the time of einsum
     return greedy_actions(own_q, None if legal is None else legal[..., None, :])
 
 
@@ -72,7 +74,10 @@ def gpi(psi: Tensor, w: Tensor, legal: Tensor | None = None) -> Gpi:
 
 
 def take_actions(psi: Tensor, action: Tensor) -> Tensor:
-    """ψ(s, a_n, z_n): [..., N, A, D] and an action per policy [..., N] -> [..., N, D]."""
+    """ψ(s, a_n, z_n): [..., N, A, D] and an action per policy [..., N], from 0 to A - 1 -> [..., N, D]."""
     *lead, actions, features = psi.shape
+    if list(action.shape) != lead:
+        raise InputError(f"The actions have shape {list(action.shape)}; expected {lead}, one per policy.")
+    # Selecting among the rows [... · N · A, D] takes two thirds of the time of gather, forwards and backwards.
     rows = torch.arange(action.numel(), device=psi.device) * actions + action.flatten()
-    return psi.reshape(-1, features).index_select(0, rows).view(*lead, features)  # faster than gather, also backwards
+    return psi.reshape(-1, features).index_select(0, rows).view(*lead, features)

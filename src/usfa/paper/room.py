@@ -21,7 +21,7 @@ from usfa.environments.room import OBJECTS
 from usfa.environments.room.yardstick import read_yardstick
 from usfa.errors import InputError, unknown_name
 from usfa.evaluation import read_scores, write_table
-from usfa.figures.room import all_figures
+from usfa.figures.room import all_figures, has_curves
 from usfa.files import read_json
 from usfa.learning import Precision
 from usfa.paper.experiment import Job, RunsFailed, run_jobs, write_results
@@ -144,9 +144,8 @@ def _report(
     with progress_bar("figures and report", 1, "steps", console) as bar:
         yardstick = read_yardstick()
         summary = summary_of(scores, yardstick)
-        curves = scores.snapshot.nunique() > 1
         figures = all_figures(training, summary, yardstick, [kind.name for kind in OBJECTS])
-        tables = {"scores": scores, "summary": summary} | ({"training": training} if curves else {})
+        tables = {"scores": scores, "summary": summary} | ({"training": training} if has_curves(summary) else {})
         report = room_report(scores, training, summary, yardstick, settings_of(configs))
         write_results(run, tables, figures, report)
         bar.update(1)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from usfa.evaluation import summarise
-from usfa.figures.room import AGENTS, BASELINES, BROAD, LARGE, SETS, USFA
+from usfa.figures.room import AGENTS, BASELINES, BROAD, LARGE, SETS, USFA, has_curves, has_several_rules
 from usfa.figures.style import UVFAS, last_snapshot, method, rows_of
 from usfa.paper.report import claims_section, markdown_table
 from usfa.paper.room_claims import aside, default_rule, gains, room_claims
@@ -165,8 +165,8 @@ def room_report(
 
 Zero-shot scores of frozen agents after {summary.frames.max() / 1e6:.3g} million frames of training: undiscounted return
 of one-minute episodes. Rules: gpi is Eq. 3, the paper's; cautious and steady are ours, steady is the default of agents
-with advantage learning; single is the best policy of C for each task in hindsight, followed alone. Figures without a
-rule in their legend are by Eq. 3. Hard tasks with dislikes have negative entries.
+with advantage learning; single is the best policy of C for each task in hindsight, followed alone. Figures whose
+legend names no rule use Eq. 3. Hard tasks with dislikes have negative entries.
 
 {settings if isinstance(settings, str) else "; ".join(f"{name}: {value}" for name, value in settings.items()) + "."}
 
@@ -179,8 +179,7 @@ mean of normalised scores. In brackets: 95 % percentile bootstrap of the mean, d
 {_caveat(summary.runs)}
 
 ![Scores after training](figures/overview.png)
-
-![Decision rules on the hard test tasks](figures/rules.png)
+{_RULES_FIGURE if has_several_rules(summary) else ""}
 
 The same as mean returns:
 
@@ -198,7 +197,7 @@ By Eq. 3, the paper's rule:
 
 {_by_our_rule(scores, yardstick)}
 
-{_curves(training) if scores.snapshot.nunique() > 1 else _NO_CURVES}
+{_curves(training) if has_curves(summary) else _NO_CURVES}
 
 ## Every task
 
@@ -214,6 +213,14 @@ about several comparisons needs all of them. Where the paper says "sometimes" or
 the clearest difference, whose p-value is first multiplied by the number of tasks; it does not hold if the clearest
 opposite difference is decided and no task has p < 0.05 for it; its difference is one of returns. Intervals of
 differences are 95 % t-intervals, not corrected."""
+
+
+_RULES_FIGURE = """
+Every decision rule on every hard task; the vertical lines are the greedy policy of the yardstick, which sees the true
+state:
+
+![Decision rules on the hard test tasks](figures/rules.png)
+"""
 
 
 _NO_CURVES = "Learning curves need the snapshots of training; these are scores of trained agents."

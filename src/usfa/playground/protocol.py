@@ -224,7 +224,7 @@ class PlayerInfo(msgspec.Struct, frozen=True):
     candidate_choices: list[str]  # named sets that the agent supports
     accepts_list: bool  # whether the candidates can be a list of policies
     rule: str
-    default_rule: str  # of the agent
+    default_rule: str  # the agent's; the page compares it with Eq. 3
     rule_choices: list[str]  # rules that differ for the agent; may be empty
     has_psi: bool
     quantities: dict[str, str]  # heat maps that can be computed, with their labels

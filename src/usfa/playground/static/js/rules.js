@@ -17,6 +17,5 @@ export const hintOfPolicies = (rule) => (rule === EQ_3
   ? ["A bar is the value of z’s best action here, max over a of ψ(s, a, z)·w."]
   : ["A bar is the value of following z here, ψ(s, π", element("sub", { textContent: "z" }), "(s), z)·w, minus the doubt about z."]);
 
-// The rules of the comparison button: Eq. 3 and the default of the agent; none where they are the same.
-export const comparedRules = ({ default_rule: own, rule_choices: choices }) => (
-  own !== EQ_3 && choices.includes(EQ_3) ? [EQ_3, own] : []);
+// Rules of the comparison button: Eq. 3 and the agent's default; none if that is Eq. 3.
+export const comparedRules = ({ default_rule: own }) => (own === EQ_3 ? [] : [EQ_3, own]);
