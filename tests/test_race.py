@@ -137,13 +137,13 @@ def test_the_table_has_the_last_scores(race, curves):
 
 
 def test_the_figure_does_without_a_known_optimum(race, curves):
-    figure = race.figure_of(curves, CEILINGS)
+    figure = race.figure_of(curves, CEILINGS, {"four-room-v0": 0.5, "deep-sea-treasure-v0": -9.0})
     sea, sea_steps, rooms, _ = figure.axes
     np.testing.assert_allclose(sea.get_ylim(), (2 - 0.42, 5.5 + 0.42))  # from the lowest end to the optimum
     assert sea_steps.get_ylim() == sea.get_ylim()
     assert rooms.get_ylim()[0] < 1 < rooms.get_ylim()[1]
     assert [text.get_text() for text in sea.texts] == ["usfa 2.50", "GPI-LS 2.50", "optimum 5.50"]
-    assert [text.get_text() for text in rooms.texts] == ["usfa 1.00"]
+    assert [text.get_text() for text in rooms.texts] == ["usfa 1.00", "one action 0.50"]  # lines in view only
     assert not sea.collections  # no bands
 
 

@@ -48,12 +48,14 @@ ALGORITHMS = {
     "usfa": ("usfa", "#0072B2"),
     "gpi-ls": ("GPI-LS", "#D55E00"),
     "gpi-ls-scaled": ("GPI-LS, ε scaled", "#E69F00"),
+    "gpi-ls-1": ("GPI-LS, 1 update", "#F0A060"),
     "gpi-pd": ("GPI-PD", "#CC79A7"),
     "gpi-pd-scaled": ("GPI-PD, ε scaled", "#882255"),
     "envelope": ("Envelope", "#009E73"),
     "envelope-scaled": ("Envelope, ε scaled", "#44AA99"),
 }
-"""Labels and colours in the figure. Scaled: ε falls in the first half of the race, not in its authors' 50,000 steps."""
+"""Labels and colours in the figure. Scaled: ε falls in the first half of the race, not in its authors' 50,000 steps.
+1 update: one gradient step per step, as Envelope, instead of 10."""
 BASELINES = {"random": "random actions", "constant": "best constant action"}
 APPROXIMATE = {"minecart-v0"}
 """Environments whose known front is an approximation."""
@@ -215,12 +217,14 @@ def report(out: Path) -> None:
     curves = curves[curves.environment.isin(CONTESTS)]
     ceilings = {name: ceiling(name) for name in curves.environment.unique()}
     summary = final_table(curves, ceilings)
-    path = out / "baselines.csv"
+    path, constant = out / "baselines.csv", {}
     if path.exists():
-        summary = summary.merge(pd.read_csv(path).rename(columns=BASELINES), on="environment", how="left")
+        table = pd.read_csv(path)
+        constant = dict(zip(table.environment, table.constant, strict=True))
+        summary = summary.merge(table.rename(columns=BASELINES), on="environment", how="left")
     summary.to_csv(out / "summary.csv", index=False)
     (out / "summary.md").write_text(f"# The race\n\n{markdown_table(summary)}\n")
-    save(figure_of(curves, ceilings), out / "curves.png")
+    save(figure_of(curves, ceilings, constant), out / "curves.png")
     print(markdown_table(summary))
 
 
@@ -269,15 +273,21 @@ def final_table(curves: pd.DataFrame, ceilings: Mapping[str, float]) -> pd.DataF
     return pd.DataFrame(rows)
 
 
-def figure_of(curves: pd.DataFrame, ceilings: Mapping[str, float]) -> Figure:
-    """A row for each environment: utility over seconds and over steps, mean of the seeds, their range at the end."""
+def figure_of(curves: pd.DataFrame, ceilings: Mapping[str, float], constant: Mapping[str, float]) -> Figure:
+    """A row for each environment: utility over seconds and over steps, mean of the seeds, their range at the end.
+
+    Args:
+        curves: scores of all runs on their way.
+        ceilings: utility of the known optimum, NaN where it is not known.
+        constant: utility of the best action to repeat, where it is known.
+    """
     environments = list(curves.environment.unique())
     with styled():
         figure = Figure(figsize=(PAGE, 1.35 * len(environments) + 0.5), layout="constrained")
         rows = figure.subplots(len(environments), 2, sharey="row", squeeze=False, width_ratios=(1.5, 1))
         for row, environment in zip(rows, environments, strict=True):
             mine = curves[curves.environment == environment]
-            _row(row, mine, ceilings[environment])
+            _row(row, mine, ceilings[environment], constant.get(environment, np.nan))
             row[0].set_title(environment, loc="left")
             row[0].set_ylabel("expected utility")
         rows[-1, 0].set_xlabel("seconds of training")
@@ -285,7 +295,7 @@ def figure_of(curves: pd.DataFrame, ceilings: Mapping[str, float]) -> Figure:
     return figure
 
 
-def _row(row: Sequence[Axes], curves: pd.DataFrame, best: float) -> None:
+def _row(row: Sequence[Axes], curves: pd.DataFrame, best: float, constant: float) -> None:
     """Both panels have one scale, from the lowest end of a run to the optimum; earlier scores may be far below.
 
     Races by steps are in the panel of steps only, with thin lines: every number of steps is a training of its own.
@@ -300,15 +310,27 @@ def _row(row: Sequence[Axes], curves: pd.DataFrame, best: float) -> None:
                 by_steps = str(race).endswith("steps")
                 if unit == "steps" or not by_steps:
                     _curve(axes, runs, unit, colour, width=0.6 if by_steps else 1.3)
-        axes.axhline(best, color=INK, lw=0.8, ls="--")  # nothing where it is not known
+        for known in (best, constant):  # nothing where it is not known
+            axes.axhline(known, color=INK, lw=0.8, ls="--")
     row[1].set_xscale("log")
     means = last[last.race == "time"].groupby("algorithm").utility.mean()
     ends = [(means[name], label, colour) for name, (label, colour) in ALGORITHMS.items() if name in means]
-    known = [] if np.isnan(best) else [(best, "optimum", INK)]
+    lines = [
+        (value, name, INK) for value, name in ((best, "optimum"), (constant, "one action")) if value > lowest - margin
+    ]
     labels = [
-        (value, f"{label} {f'{value:.2f}'.replace('-', '−')}", colour) for value, label, colour in [*ends, *known]
+        (value, f"{label} {f'{value:.2f}'.replace('-', '−')}", colour) for value, label, colour in [*ends, *lines]
     ]
     label_ends(row[0], labels)
+    _label_steps(row[1], last[~last.algorithm.isin(means.index)])
+
+
+def _label_steps(axes: Axes, last: pd.DataFrame) -> None:
+    """Name racers by steps that have no label elsewhere, left of their ends."""
+    for algorithm, runs in last.groupby("algorithm"):
+        label, colour = ALGORITHMS[str(algorithm)]
+        at = (runs.steps.max(), runs[runs.steps > 0.9 * runs.steps.max()].utility.mean())
+        axes.annotate(label, at, (-5, 2), textcoords="offset points", color=colour, ha="right", fontsize="small")
 
 
 def _curve(axes: Axes, runs: pd.DataFrame, unit: str, colour: str, width: float) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -95,6 +96,7 @@ class Scorer:
     act: Act
     seed: int
     began: float  # time.process_time() before the racer was made; moves on while it is scored
+    label: str = ""  # the algorithm, for reports
     rows: list[tuple[float, int, int, float]] = field(default_factory=list)
     _due: float = 0.0
     _paused: bool = False
@@ -123,8 +125,20 @@ class Scorer:
         before, self._paused = time.process_time(), True
         utility = expected_utility(self.contest, self.act, 1000 + self.seed)
         self.rows.append((before - self.began, steps, played, utility))
+        self.report()
         self.began += time.process_time() - before
         self._paused = False
+
+    def report(self) -> None:
+        """Print the last score, and how much of the race is done."""
+        seconds, _, played, utility = self.rows[-1]
+        done, total = (seconds, self.contest.seconds) if self.contest.steps is None else (played, self.contest.steps)
+        print(
+            f"{self.contest.environment}, {self.label}, seed {self.seed}: {min(done / total, 1):4.0%}, "
+            f"{played:,} steps, {seconds:.0f} s, utility {utility:.3f}",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def arguments() -> tuple[Contest, str, int, Path]:

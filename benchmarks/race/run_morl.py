@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 os.environ["WANDB_MODE"] = "disabled"
@@ -21,7 +24,7 @@ from morl_baselines.common.evaluation import seed_everything
 from morl_baselines.multi_policy.envelope.envelope import Envelope
 from morl_baselines.multi_policy.gpi_pd.gpi_pd import GPILS, GPIPD
 from numpy.typing import NDArray
-from racing import Array, Contest, Scorer, TimeIsUp, arguments, write
+from racing import Act, Array, Contest, Scorer, TimeIsUp, arguments, write
 
 ENDLESS = 10**9  # steps; the clock ends the race
 COMMON = {
@@ -33,7 +36,8 @@ COMMON = {
     "log": False,
 }
 DECAY = 50_000  # steps in which ε falls to its end, in the examples
-STEPS_PER_SECOND = {"gpi-ls": 30, "gpi-pd": 20, "envelope": 60}  # roughly; for the steps of a race by time
+STEPS_PER_SECOND = {"gpi-ls": 30, "gpi-ls-1": 40, "gpi-pd": 20, "envelope": 60}  # roughly, for races by time
+GRADIENT_UPDATES = 10  # per step after the first 5,000; the examples leave the number to the command line
 FEW = 10  # preferences that they lay out for logs that are not written; a hundred take seconds
 
 
@@ -63,54 +67,73 @@ class Counted(gym.Wrapper[Any, Any, Any, Any]):
         return self.env.step(action)
 
 
+@dataclass(frozen=True)
+class Entry:
+    """One racer in a contest."""
+
+    contest: Contest
+    algorithm: str
+    seed: int
+    began: float
+
+    @property
+    def kind(self) -> str:
+        """The algorithm, whatever its schedule of ε."""
+        return self.algorithm.removesuffix("-scaled")
+
+    @property
+    def decay(self) -> int:
+        """Steps in which ε falls: those of the examples, or scaled, the first half of the race."""
+        if self.algorithm == self.kind:
+            return DECAY
+        return (self.contest.steps or round(self.contest.seconds * STEPS_PER_SECOND[self.kind])) // 2
+
+    def scorer(self, act: Act) -> Scorer:
+        return Scorer(self.contest, act, self.seed, self.began, self.algorithm)
+
+
 def main() -> None:
     contest, algorithm, seed, out = arguments()
     torch.set_num_threads(1)
-    began = time.process_time()
+    entry = Entry(contest, algorithm, seed, time.process_time())
     seed_everything(seed)  # the agents seed little of their own chance
     env = Watched(contest.make())
     env.reset(seed=seed)
     env.action_space.seed(seed)
-    name = algorithm.removesuffix("-scaled")
-    run = {"gpi-ls": gpi_ls, "gpi-pd": gpi_pd, "envelope": envelope}[name]
-    decay = DECAY
-    if name != algorithm:  # ε falls in the first half of the race
-        decay = (contest.steps or round(contest.seconds * STEPS_PER_SECOND[name])) // 2
     with suppress(TimeIsUp):
-        run(contest, env, seed, began, decay)
+        RACERS[entry.kind](entry, env)
     write(out, contest, algorithm, seed, env.scorer)
 
 
-def gpi_ls(contest: Contest, env: Watched, seed: int, began: float, decay: int) -> None:
-    _by_gpi(GPILS, contest, env, seed, began, decay)
+def gpi_ls(entry: Entry, env: Watched, gradient_updates: int = GRADIENT_UPDATES) -> None:
+    _by_gpi(GPILS, entry, env, gradient_updates=gradient_updates)
 
 
-def gpi_pd(contest: Contest, env: Watched, seed: int, began: float, decay: int) -> None:
+def gpi_pd(entry: Entry, env: Watched) -> None:
     """GPI-LS with a learned model: its Dyna steps are not steps of the environment."""
-    _by_gpi(GPIPD, contest, env, seed, began, decay, dyna=True, gpi_pd=True)
+    _by_gpi(GPIPD, entry, env, gradient_updates=GRADIENT_UPDATES, dyna=True, gpi_pd=True)
 
 
-def _by_gpi(kind: Any, contest: Contest, env: Watched, seed: int, began: float, decay: int, **own: Any) -> None:
+def _by_gpi(kind: Any, entry: Entry, env: Watched, **own: Any) -> None:
     agent = kind(
         env,
-        gamma=contest.gamma,
+        gamma=entry.contest.gamma,
         batch_size=128,
         buffer_size=200_000,
         per=True,  # release 1.3.0 fails without
-        gradient_updates=10,
         target_net_update_freq=200,
         max_grad_norm=None,
-        seed=seed,
+        seed=entry.seed,
         device="cpu",
-        epsilon_decay_steps=decay,
+        epsilon_decay_steps=entry.decay,
         **COMMON,
         **own,
     )
-    env.scorer = Scorer(contest, lambda seen, w: act_by_gpi(agent, seen, w), seed, began)
+    env.scorer = entry.scorer(lambda seen, w: act_by_gpi(agent, seen, w))
     env.scorer.look(0, 0)
     agent.train(
         total_timesteps=ENDLESS,
-        eval_env=Counted(contest.make(), env),
+        eval_env=Counted(entry.contest.make(), env),
         ref_point=np.zeros(agent.reward_dim),
         num_eval_weights_for_front=FEW,
         timesteps_per_iter=10_000,
@@ -118,24 +141,32 @@ def _by_gpi(kind: Any, contest: Contest, env: Watched, seed: int, began: float, 
     )
 
 
-def envelope(contest: Contest, env: Watched, seed: int, began: float, decay: int) -> None:
+def envelope(entry: Entry, env: Watched) -> None:
     agent = Envelope(
         env,
-        gamma=contest.gamma,
+        gamma=entry.contest.gamma,
         batch_size=64,
         buffer_size=2_000_000,
         max_grad_norm=0.1,
         homotopy_decay_steps=10_000,
         gradient_updates=1,
         target_net_update_freq=1000,
-        seed=seed,
+        seed=entry.seed,
         device="cpu",
-        epsilon_decay_steps=decay,
+        epsilon_decay_steps=entry.decay,
         **COMMON,
     )
-    env.scorer = Scorer(contest, lambda seen, w: act_by_own(agent.q_net, seen, w), seed, began)
+    env.scorer = entry.scorer(lambda seen, w: act_by_own(agent.q_net, seen, w))
     env.scorer.look(0, 0)
     agent.train(total_timesteps=ENDLESS, num_eval_weights_for_front=FEW)
+
+
+RACERS: dict[str, Callable[[Entry, Watched], None]] = {
+    "gpi-ls": gpi_ls,
+    "gpi-ls-1": partial(gpi_ls, gradient_updates=1),  # as many as Envelope
+    "gpi-pd": gpi_pd,
+    "envelope": envelope,
+}
 
 
 @torch.no_grad()

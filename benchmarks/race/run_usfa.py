@@ -24,7 +24,7 @@ def main() -> None:
     torch.set_num_threads(1)
     began = time.process_time()
     learner, random_steps = make_learner(contest, seed)
-    scorer = Scorer(contest, lambda seen, w: act(learner, seen, w), seed, began)
+    scorer = Scorer(contest, lambda seen, w: act(learner, seen, w), seed, began, algorithm)
     learner.now = time.process_time
     with suppress(TimeIsUp), closing(learner):
         while True:
