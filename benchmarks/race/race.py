@@ -315,9 +315,8 @@ def _row(row: Sequence[Axes], curves: pd.DataFrame, best: float, constant: float
     row[1].set_xscale("log")
     means = last[last.race == "time"].groupby("algorithm").utility.mean()
     ends = [(means[name], label, colour) for name, (label, colour) in ALGORITHMS.items() if name in means]
-    lines = [
-        (value, name, INK) for value, name in ((best, "optimum"), (constant, "one action")) if value > lowest - margin
-    ]
+    lines = [(best, "optimum", INK), (constant, "one action", INK)]
+    lines = [line for line in lines if line[0] > lowest - margin]  # those that are known and in view
     labels = [
         (value, f"{label} {f'{value:.2f}'.replace('-', '−')}", colour) for value, label, colour in [*ends, *lines]
     ]
