@@ -85,8 +85,8 @@ def test_the_clock_stands_still_while_a_racer_is_scored(racing, monkeypatch):
     assert scorer.rows == [(seconds, seconds, 2 * seconds, 0.5) for seconds in (0, 5, 10, 15, 20)]
 
 
-@pytest.mark.parametrize(("seconds", "last"), [(1000, 40), (13, 26)])
-def test_a_race_by_steps_counts_what_is_played_and_ends_with_the_time_at_last(racing, monkeypatch, seconds, last):
+@pytest.mark.parametrize(("seconds", "last"), [(1000, 40), (26, 26)])
+def test_a_race_by_steps_counts_what_is_learned_from_and_ends_with_the_time_at_last(racing, monkeypatch, seconds, last):
     now = [0.0]
     monkeypatch.setattr(racing, "time", SimpleNamespace(process_time=lambda: now[0]))
     monkeypatch.setattr(racing, "expected_utility", lambda *_: 0.5)
@@ -99,7 +99,8 @@ def test_a_race_by_steps_counts_what_is_played_and_ends_with_the_time_at_last(ra
 
     with pytest.raises(racing.TimeIsUp):
         run()
-    assert [played for _, _, played, _ in scorer.rows] == sorted({0, 10, 20, last} | ({30} if last > 30 else set()))
+    assert [steps for _, steps, _, _ in scorer.rows] == sorted({0, 10, 20, last} | ({30} if last > 30 else set()))
+    assert all(played == 2 * steps for _, steps, played, _ in scorer.rows)
 
 
 @pytest.fixture
@@ -127,13 +128,13 @@ def test_the_table_has_the_last_scores(race, curves):
     table = race.final_table(curves, CEILINGS).set_index(["race", "environment", "algorithm"])
     sea = table.loc[("time", "deep-sea-treasure-v0", "gpi-ls")]
     assert (sea["expected utility"], sea.low, sea.high, sea.optimum) == (2.5, 2.0, 3.0, 5.5)
-    assert (sea["steps/s"], sea["played/s"], sea.seconds, sea.seeds) == (10, 11, 20, 2)
+    assert (sea["steps/s"], sea.steps, sea.played, sea.seconds, sea.seeds) == (10, 200, 220, 20, 2)
     rooms = table.loc[("time", "four-room-v0", "usfa")]
     assert rooms["expected utility"] == 1.0
     assert rooms[["low", "high", "optimum"]].isna().all()
     assert (sea["optimum is"], rooms["optimum is"]) == ("known", "unknown")
     few = table.loc[("30 steps", "four-room-v0", "usfa")]
-    assert (few["expected utility"], few.steps) == (0.25, 30)
+    assert (few["expected utility"], few.steps, few.played) == (0.25, 20, 30)
 
 
 def test_the_figure_does_without_a_known_optimum(race, curves):

@@ -2,6 +2,7 @@
 
     python benchmarks/race/race.py [--environments minecart-v0] [--algorithms usfa gpi-ls] [--seeds 0 1 2] [--scale 1]
     python benchmarks/race/race.py --steps 5400               # equal steps, in the time of the race by time at most
+    python benchmarks/race/race.py --steps 100000 --minutes 400 --environments minecart-v0   # the same, in 400 minutes
     python benchmarks/race/race.py --environments minecart-v0 --minutes 30   # another time than usual
     python benchmarks/race/race.py --environments resource-gathering-v0 --gamma 0.95 --minutes 3   # any environment
     python benchmarks/race/race.py --report    # only the table and the figure, from the tables that are there
@@ -264,9 +265,9 @@ def final_table(curves: pd.DataFrame, ceilings: Mapping[str, float]) -> pd.DataF
                 "optimum": ceilings[str(environment)],
                 "optimum is": optimum_kind(str(environment), ceilings),
                 "steps/s": round(float((runs.steps / runs.seconds).mean())),
-                "played/s": round(float((runs.played / runs.seconds).mean())),
                 "seconds": round(float(runs.seconds.mean())),
-                "steps": round(float(runs.played.mean())),
+                "steps": round(float(runs.steps.mean())),
+                "played": round(float(runs.played.mean())),
                 "seeds": len(runs),
             }
         )

@@ -33,7 +33,11 @@ NOTHING = 1e-4
 """A discount that ends an episode in scoring: what comes later does not count."""
 
 COLUMNS = ("race", "environment", "algorithm", "seed", "seconds", "steps", "played", "utility")
-"""Of the steps, those that were learned from; `played` also counts those by which a racer tried out what it knows."""
+"""`steps` are those that are learned from; `played` also counts those by which a racer tries out what it knows.
+
+A race by steps counts those that are learned from, as the papers of the peers do. GPI-LS plays several times as many
+to choose its next preference.
+"""
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ class Contest:
     gamma: float
     preferences: list[list[float]]  # [K, D], which no racer trains on in particular
     seconds: float  # of training, scoring not counted; in a race by steps, the most that a racer may take
-    steps: int | None  # played in a race by steps; None in a race by time
+    steps: int | None  # learned from in a race by steps; None in a race by time
     points: int  # how often a racer is scored
     episodes: int  # per preference and scoring
     step_limit: int  # episodes without an end of their own are cut here, in training and in scoring
@@ -111,7 +115,7 @@ class Scorer:
             return
         done, total = self.seconds, self.contest.seconds
         if self.contest.steps is not None:
-            done, total = played, self.contest.steps
+            done, total = steps, self.contest.steps
         over = done >= total or self.seconds >= self.contest.seconds
         if done < self._due and not over:
             return
@@ -131,11 +135,11 @@ class Scorer:
 
     def report(self) -> None:
         """Print the last score, and how much of the race is done."""
-        seconds, _, played, utility = self.rows[-1]
-        done, total = (seconds, self.contest.seconds) if self.contest.steps is None else (played, self.contest.steps)
+        seconds, steps, played, utility = self.rows[-1]
+        done, total = (seconds, self.contest.seconds) if self.contest.steps is None else (steps, self.contest.steps)
         print(
             f"{self.contest.environment}, {self.label}, seed {self.seed}: {min(done / total, 1):4.0%}, "
-            f"{played:,} steps, {seconds:.0f} s, utility {utility:.3f}",
+            f"{steps:,} steps, {played:,} played, {seconds:.0f} s, utility {utility:.3f}",
             file=sys.stderr,
             flush=True,
         )

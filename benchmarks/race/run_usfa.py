@@ -45,7 +45,7 @@ def make_learner(contest: Contest, seed: int) -> tuple[Learner, int]:
         contest.environment, contest.arguments, frames=contest.steps, minutes=minutes, gamma=contest.gamma
     )
     random_steps, learner = RANDOM_STEPS, config.learner
-    if contest.steps is not None:  # the random steps count
+    if contest.steps is not None:  # the random steps count, although they are not learned from
         random_steps = min(RANDOM_STEPS, contest.steps // 10)
         learner = replace(learner, budget=contest.steps - random_steps)
     else:  # the time that `usfa train` keeps for scoring, which is not counted here, is time for training
