@@ -1,4 +1,4 @@
-"""Steps per second of the README's three lines, from a plain script, beside a busy core.
+"""Steps per second of the README's three lines in a plain script, while another core is busy.
 
     python benchmarks/acting_speed.py [--busy 1] [--windows 10] [--seconds 1]
 

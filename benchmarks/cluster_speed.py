@@ -1,10 +1,11 @@
-"""A cluster on this machine against the learner of one process, and against what the model predicts.
+"""Speed of a cluster on this machine, compared with one process and with the model's prediction.
 
     python benchmarks/cluster_speed.py [--preset room-laptop] [--rounds 6] [--turns 3] [--actors 1 2 3 4] [--out FOLDER]
 
-One process and a cluster with one actor are measured in turns, each after its pipeline is full. Then the costs of the
-parts, the speeds that follow from them for every number of actors on the cores of this machine, and the measured ones.
-With --out tables and figures, also of what would follow with actors on nodes of their own and a faster learner.
+First, one process and a cluster with one actor are measured in turns, each after its pipeline is full. Then the costs
+of the parts are measured, and the speeds that they predict for each number of actors on the cores of this machine are
+compared with measured speeds. --out writes tables and figures, and also predicts the speed for actors on nodes of their
+own and a faster learner.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def speed(learner: Learner, rounds: int) -> float:
 
 
 def speed_of_cluster(learner: Learner, fleet: RayFleet, rounds: int) -> float:
-    """The same, without what was made beforehand; afterwards the actors are given time to come to rest."""
+    """The same, after using up the trajectories that are ready; waits at the end until the actors are idle."""
     learner.step()
     for _ in range(fleet.ready):
         learner.step()
@@ -133,7 +134,7 @@ def against_the_model(config: TrainConfig, agent: Agent, rounds: int, actors: li
 
 
 def beyond_this_machine(costs: Costs, speedup: float, out: Path) -> None:
-    """Actors on nodes of their own with a core like these, and a learner that is faster."""
+    """Predict the speed for actors on nodes of their own, with cores like this machine's, and a faster learner."""
     faster = replace(costs, learn=costs.learn / speedup)
     table = predict(faster, Site(), [1, 2, 3, 4, 6, 10, 20, 50, 100, 200, 500, 1000])
     write_table(out / "plan.csv", table)

@@ -37,7 +37,7 @@ def _round(env: DoomRoom, seconds: float) -> float:
 
 
 class _one_core:
-    """Keeps this process, and those it starts, on one core; where the system does not allow it, nothing happens."""
+    """Keeps this process and its children on one core, if the system supports it."""
 
     def __enter__(self) -> None:
         self._before = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()

@@ -1,9 +1,9 @@
-"""How smooth the playground is: pictures per second, how soon a new task is acted on, and eight visitors at once.
+"""Speed of the playground: pictures per second, delay until a new task is acted on, and eight visitors at once.
 
     python benchmarks/playground.py [AGENT] [--seconds 5] [--browser]
 
-The server runs in a process of its own, as `usfa play` starts it; visitors are sockets that read and throw away. With
---browser the same is measured in a page, in Chromium by Playwright, from the slider's event to the answer.
+The server is `usfa play` in a process of its own; visitors are sockets that discard what they read. --browser measures
+the same for one visitor in a page, in Chromium with Playwright, from choosing a task to the answer.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def next_frame(socket: ClientConnection) -> dict[str, Any]:
 
 
 def warm_up(url: str) -> None:
-    """Until everything is compiled and the oracle is there."""
+    """Wait until everything is compiled and the oracle is ready."""
     with visitor(url) as socket:
         deadline = time.monotonic() + 120
         while "oracle" not in next_frame(socket) and time.monotonic() < deadline:
@@ -118,7 +118,7 @@ def latencies(url: str, count: int) -> list[float]:
     waits = []
     with visitor(url) as socket:
         for number in range(1, count + 1):
-            time.sleep(0.05 + 0.037 * (number % 7))  # at no special time between two decisions
+            time.sleep(0.05 + 0.037 * (number % 7))  # at varying times between two decisions
             task, started = TASKS[number % 2], time.monotonic()
             say(socket, type="task", w=task)
             while (frame := next_frame(socket))["task"] != task or "decision" not in frame["players"][0]:
@@ -128,7 +128,7 @@ def latencies(url: str, count: int) -> list[float]:
 
 
 def visitors(url: str, count: int, seconds: float) -> list[float]:
-    """The pictures per second of each."""
+    """Pictures per second of each of several simultaneous visitors."""
     rates: list[float] = []
     threads = [threading.Thread(target=lambda: rates.append(visit(url, seconds))) for _ in range(count)]
     for thread in threads:

@@ -1,4 +1,4 @@
-"""Steps per second of the room, drawing included, on one core; beside ViZDoom and MiniWorld where they are installed.
+"""Steps per second of the room, drawing included, on one core; also of ViZDoom and MiniWorld if they are installed.
 
     python benchmarks/room_speed.py [--rooms 64] [--rounds 100]
 
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def first_frame_seconds(cache: str) -> float:
-    """From the start of the import to the first observation, in a process of its own."""
+    """Seconds from the start of the import to the first observation, in a new process."""
     code = (
         "import time; started = time.perf_counter()\n"
         "from usfa.environments import make; make('room').reset(seed=0)\n"
@@ -78,7 +78,7 @@ def _rate(runner: Callable[[], int]) -> float:
 
 
 def room_steps(rooms: int, image_size: int, calls: int = 10) -> Callable[[], int]:
-    """Random actions in `rooms` rooms; the function returned takes the steps and says how many."""
+    """A function that takes random actions in `rooms` rooms and returns the number of steps."""
     from usfa.environments.room import RoomBatch
 
     batch = RoomBatch(rooms, image_size=image_size)
@@ -103,7 +103,7 @@ def vizdoom_steps(steps: int = 100) -> Callable[[], int] | None:
 
 
 def miniworld_steps(steps: int = 100) -> Callable[[], int] | None:
-    """MiniWorld's room with one box, the closest of its own; None if it is not installed."""
+    """MiniWorld's room with one box, its most similar environment; None if it is not installed."""
     if importlib.util.find_spec("miniworld") is None:
         return None
     import gymnasium as gym

@@ -1,11 +1,12 @@
-"""Training in the room against the bare network: what environments, targets and buffers cost besides.
+"""Speed of training in the room relative to the bare network: the cost of environments, targets and buffers.
 
     python benchmarks/room_training.py [--presets room-laptop room-paper] [--minutes 4]
 
 Bare network: the same acting and learning passes (T steps for all environments, then for every update forward, backward
 and a step of Adam, and forward again where there is a target network) on random tensors: no environments, no targets,
-no buffers. Then what n_z = 30 policies cost against one, in acting and in learning, and what one evaluation costs
-against the whole training. All of a preset is measured in one process, in turns, for the given time.
+no buffers. Also measured: the cost of n_z = 30 policies relative to one, in acting and in learning, and the cost of one
+evaluation relative to the whole training. All parts of a preset are measured in turns, in one process, for the given
+time.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ def measure(name: str, config: TrainConfig, duration: float) -> None:
 
 
 def evaluation(config: TrainConfig, agent: Agent) -> Iterator[object]:
-    """Take a step in every batch of episodes that one snapshot is scored with."""
+    """Iterate over steps in all batches of episodes that score one snapshot."""
     rng, sampler = np.random.default_rng(0), parse_sampler(config.learner.policies, config.tasks)
     network = agent.make_network()
     moments = []
@@ -137,12 +138,12 @@ def evaluation(config: TrainConfig, agent: Agent) -> Iterator[object]:
 
 
 def median_of_turns(name: str, work: dict[str, Callable[[], object]], duration: float) -> dict[str, float]:
-    """The median seconds of each function, measured in turns, so that a slow minute of the machine hits all alike.
+    """The median seconds of each function, measured in turns, so that a slow minute of the machine affects all alike.
 
     Args:
         name: for the progress bar.
         work: functions by name.
-        duration: seconds for all turns. The first turn warms up, and shows how many there is time for.
+        duration: seconds for all turns. The first turn warms up, and determines how many more there is time for.
     """
     console = Console(stderr=True)
     console.print(f"{name}: warming up")

@@ -36,7 +36,7 @@ class Timed:
 
 
 def share_of_deciding(agent: TrainedAgent, rule: str, candidates: str, rooms: int, steps: int) -> tuple[float, float]:
-    """The share of acting that is deciding, and microseconds for a decision of all rooms; medians over steps."""
+    """The share of acting time spent on decisions, and microseconds per decision of all rooms; medians over steps."""
     w = np.array([[1.0, 1.0, -1.0, 0.0]])
     chosen = agent.candidates(w, candidates, np.random.default_rng(0))
     batch = repeated(environments_of(agent, trust=False).batch(list(range(rooms)), gamma=1.0), w, chosen, rooms)

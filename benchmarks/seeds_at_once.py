@@ -1,4 +1,4 @@
-"""Ten training runs at once against one after another, and what the network costs of it.
+"""Speed of ten training runs at once relative to one after another, and the network's share of the time.
 
     python benchmarks/seeds_at_once.py [--episodes 1000]
 
@@ -54,11 +54,11 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def _network_share(config: TrainConfig) -> float:
-    """Time inside acting, the loss, its gradient and Adam, as a share of all."""
+    """Share of the time spent in values for acting, the loss, its gradient and Adam."""
     learner = _learner(config, RUNS)
     inside = [0.0]
-    _count(learner.agent, "act", inside)
-    _count(learner, "_improve", inside)
+    _count(learner.agent, "situation", inside)
+    _count(learner, "_update", inside)
     total = _seconds(lambda: _train(learner))
     return inside[0] / total
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 
-from usfa.environments import Room  # a simulator; a robot would do
+from usfa.environments import Room  # a simulator, in place of a robot
 
 NAMES = ["TVs", "balls", "hats", "balloons"]
 MODEL = Path("exports/room/model.onnx")

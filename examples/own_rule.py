@@ -1,4 +1,4 @@
-"""A decision rule of your own is an object with a method `decide`. This one keeps to a policy for some steps."""
+"""Your own decision rule: an object with a method `decide`. This one keeps to a policy for some steps."""
 
 from dataclasses import dataclass
 

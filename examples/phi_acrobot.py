@@ -19,7 +19,7 @@ def height(observation: Array, action: int, next_observation: Array) -> float:
 
 
 def effort(observation: Array, action: int, next_observation: Array) -> float:
-    """Torque was used."""
+    """1 if torque was used, otherwise 0."""
     return float(action != 1)
 
 

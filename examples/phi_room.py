@@ -1,8 +1,8 @@
 """The room from pixels and four scalar rewards: learn φ, train the agent of `room-laptop` on it, try a hard task.
 
-φ is learned three times: from random walks, and again from what agents on the φ so far meet, who find the states where
-it is wrong. By default this takes two hours on two cores; `python examples/phi_room.py 9000 300 2000 2` shows it in a
-few minutes, badly.
+φ is learned three times: first from random walks, then also from agents trained on the φ so far, which find the states
+where it is wrong. By default this takes two hours on two cores; `python examples/phi_room.py 9000 300 2000 2` takes a
+few minutes, with poor results.
 """
 
 import sys
@@ -12,7 +12,7 @@ from pathlib import Path
 import usfa
 from usfa.phi import NetworkFit
 
-FORWARD = (0.3, 0.02, 0.02, 0.02, 0.1, 0.1, 0.22, 0.22)  # what is collected behind one's back cannot be seen
+FORWARD = (0.3, 0.02, 0.02, 0.02, 0.1, 0.1, 0.22, 0.22)  # mostly forward: behind its back the agent sees no object
 
 
 def main(out: Path, steps: int = 600_000, updates: int = 12_000, frames: int = 500_000, rounds: int = 3) -> None:

@@ -1,4 +1,4 @@
-"""A user who has rewards instead of a task vector: watch a few transitions, infer w, act on it."""
+"""Infer a task from rewards, for users without a task vector: watch a few transitions, infer w, act on it."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from usfa.environments import make
 
 def main() -> None:
     rng = np.random.default_rng(0)
-    hidden_task = np.array([0.8, 0.5])  # what the user likes, and could not write down
+    hidden_task = np.array([0.8, 0.5])  # the user's preferences, which only the rewards reveal
     env = make("trip")
     phi, reward = [], []
     for _ in range(10):  # behave at random for a while

@@ -8,7 +8,7 @@ from usfa.environments import make
 
 
 def play(env: gym.Env[np.int64, np.int64], policy: usfa.Policy) -> float:
-    """One episode; returns what it was worth on the policy's task."""
+    """Play one episode and return its return on the policy's task."""
     policy.reset()
     observation, info = env.reset(seed=0)
     total, done = 0.0, False

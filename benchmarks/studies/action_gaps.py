@@ -1,12 +1,12 @@
-"""How large are the differences between actions that ψ promises, against those that one step shows?
+"""Differences between actions as ψ promises them, compared with those that one step shows.
 
     python benchmarks/studies/action_gaps.py [room docs/results/room-agents/six-seeds/runs/usfa-seed-0 …]
 
 The policies of M are followed with three random actions in ten. For an action that a policy would not take, ψ promises
 the difference ψ(s,a,z) - ψ(s,π_z(s),z), and one step shows φ + γψ(s′,π_z(s′),z) - ψ(s,π_z(s),z). The slope is that of
-the least-squares line through 0 from the first to the second: 1 if the promise is right on average, 1 - action_gap if
-advantage learning has made it larger. Along z is the feature of the task itself, across z are the others. Results:
-docs/decision-rules.md.
+the least-squares line through 0 that predicts the second from the first: 1 if the promise is right on average,
+1 - action_gap if advantage learning has made it larger. "Along z" is the feature of the task itself, "across z" are the
+others. Results: docs/decision-rules.md.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from usfa.runs import TrainConfig
 
 
 def changed(config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfig:
-    """Settings of the learner by their names, those of the network as "network.NAME"."""
+    """Change settings of the learner, given by name, and of the network, given as "network.NAME"."""
     network = {name.removeprefix("network."): x for name, x in changes.items() if name.startswith("network.")}
     learner = {name: x for name, x in changes.items() if not name.startswith("network.")}
     return replace(config, learner=replace(config.learner, **learner), network=replace(config.network, **network))

@@ -1,8 +1,8 @@
-"""Which decision rule, and how cautious? Scores of a room agent on tasks to choose settings on.
+"""Choice of the decision rule and its caution: scores of a room agent on validation tasks.
 
     python benchmarks/studies/decision_rules.py [--agent room] [--rules gpi cautious:0.5 …] [--episodes 20]
 
-The tasks are those of room-validation: none is in M or M′, nor a permutation of a task there. The rooms are others than
+The tasks are those of room-validation: none is in M or M′, nor a permutation of a task there. The rooms differ from
 those of published scores. Results: docs/decision-rules.md.
 """
 
@@ -71,7 +71,7 @@ class FixedMargin:
 
 OTHERS: tuple[Rule, ...] = (ShareOfStake(0.02), ShareOfStake(0.05), ShareOfStake(0.1), FixedMargin(0.1))
 GROUPS = {"wishes": (True, False), "wishes and dislikes": (True, True), "dislikes": (False, True)}
-"""Whether a task has entries above 0, and below."""
+"""Whether the tasks of a group have entries above 0, and whether they have entries below 0."""
 
 
 def by_group(table: pd.DataFrame, w: NDArray[np.float64]) -> dict[str, str]:

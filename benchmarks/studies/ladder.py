@@ -4,8 +4,8 @@
 
 Climbing a rung takes a step; the other action lets go, which ends the episode with a coin. The treasure is on top.
 Random actions reach it with a probability of 2^-rungs per episode, and those of an ε-greedy agent that has learned of
-the coin with (ε/2)^rungs. A random action that is repeated for n steps with a probability ∝ n^-2, as the rule does in
-a quarter of the environments, climbs 45 rungs about once in 150 times.
+the coin with (ε/2)^rungs. A random action that is repeated for n steps with a probability ∝ n^-2, as the default
+settings do in a quarter of the environments, climbs 45 rungs about once in 150 times.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ COIN, TREASURE, STEP = 1.0, 10.0, -0.1
 
 
 class Ladder(gym.Env[Any, Any]):
-    """φ = (what is found, the cost of a step). Up to a weight of 0.6 on the cost of steps, the best policy climbs."""
+    """φ = (value found, cost of a step). Up to a weight of 0.6 on the cost of steps, the best policy climbs."""
 
     def __init__(self, rungs: int = 45) -> None:
         self.rungs = rungs

@@ -1,10 +1,10 @@
-"""φ that is learned from scalar rewards, against the given φ; every step is kept in --out and resumed.
+"""φ learned from scalar rewards, compared with the given φ; every step is saved in --out and can be resumed.
 
 small  Trip and one-state with hidden φ: gap of USFA with the given and with the learned φ, in the true reward
 infer  a new task from 200 rewarded random steps: true return with the inferred w, relative to the true w
 room   the room from pixels and the four scalar rewards of M:
-       1. φ from random walks; 2. a scout, an agent on it; 3. φ from what scouts and random walks meet, a round for
-       each of --steps; 4. agents on the learned and on the given φ, with the same frames, scored in the true reward
+       1. φ from random walks; 2. a scout, an agent on it; 3. φ from transitions of scouts and random walks, a round
+       for each of --steps; 4. agents on the learned and on the given φ, with the same frames, scored in the true reward
 phi    the first three parts of room only
 networks   after phi: three networks on the data of the last round
 quality, missed   after phi: R² in new episodes; the error of φ by how much of a collected object was in view
@@ -65,12 +65,12 @@ from usfa.tasks import format_task, parse_task, parse_tasks
 
 Array = NDArray[np.float64]
 LEARNERS = {"least squares": LeastSquares(), "network": NetworkFit(hidden=(64,), steps=2000)}
-HIDDEN = {  # preset: the rewards that are seen instead of φ, and the tasks that are scored
+HIDDEN = {  # preset: the rewards that are observed instead of φ
     "trip-usfa": ("task:1,0", "task:0,1", "task:0.5,0.5"),
     "one-state-usfa": ("task:2", "task:1", "task:-1"),
 }
 WALK = (0.3, 0.02, 0.02, 0.02, 0.1, 0.1, 0.22, 0.22)
-"""Probabilities of actions in the room: mostly forward, as what is collected behind one's back cannot be seen."""
+"""Probabilities of actions in the room: mostly forward, because objects collected while moving backwards are unseen."""
 FIRST_FIT = NetworkFit(convolutions=((16, 4, 2), (32, 3, 2), (32, 3, 1)), batch=128)
 """Learner of φ of the room from random walks."""
 FIT = NetworkFit((1024, 512, 256), ((32, 4, 2), (32, 3, 2), (32, 3, 1)), batch=128)
@@ -197,7 +197,7 @@ def phi(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
 
 
 def _rounds(chosen: argparse.Namespace, console: Console) -> usfa.LearnedPhi:
-    """φ from random walks, then again and again from what agents on the φ so far meet."""
+    """Learn φ from random walks, then, in each further round, also from transitions of agents on the latest φ."""
     found, scouts = _room_phi(chosen, 0, [], console), []
     for index, frames in enumerate(chosen.scout_frames, 1):
         config = replace(_room_config(frames, 0), phi=found.text)
@@ -308,7 +308,8 @@ def networks(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
     path = chosen.out / f"phi-{len(chosen.steps)}" / "data.npz"
     data = read_transitions(path, phi.model.spec.observation, phi.model.spec.actions, "room", phi.history)
     train, held = data.split()
-    scouted = np.diff(np.ceil(np.arange(33) * chosen.scout_share)).astype(np.bool_)  # of 32 environments, in step
+    # The scouts' share of the 32 environments, whose episodes end together.
+    scouted = np.diff(np.ceil(np.arange(33) * chosen.scout_share)).astype(np.bool_)
     held = held.rows(scouted[held.episode % 32]).thinned()
     rows = []
     for hidden in ((256,), (512, 256), (1024, 512, 256)):
@@ -327,7 +328,7 @@ def _room_data(phi: usfa.LearnedPhi, texts: Sequence[str], act: Behaviour, steps
 def view(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
     """Share of the collected objects of which a tenth was in view in one of the last H observations, by H and type.
 
-    φ of H observations cannot express the rewards of the others. From the true state, which nothing learns from.
+    φ of H observations cannot express the rewards of the others. Uses the true state, which nothing is learned from.
     """
     rows = []
     for episodes, run in {"random walks": None, **_agents(chosen)}.items():
@@ -346,12 +347,12 @@ class _Collected(NamedTuple):
     """N objects that were collected, from the true state."""
 
     kind: NDArray[np.int64]  # [N]
-    seen: Array  # [steps, N]  share of its area in view 0, 1, … steps before, also if another object hides it
+    seen: Array  # [steps, N]  share of its area in view 0, 1, … steps before, even if another object hides it
     error: Array  # [N]  (r - φ·w)² of its reward; 0 without φ
 
 
 def _collected_objects(act: Behaviour, steps: int, phi: usfa.LearnedPhi | None = None) -> _Collected:
-    """Objects that are collected in an episode of 64 rooms, but for the first steps."""
+    """Objects that are collected in an episode of 64 rooms, without those of the first steps."""
     batch = RoomBatch(64, seeds=range(64), image_size=42)
     poses, places, errors = [batch.world.pose.copy()], [batch.world.objects.copy()], []
     past = History(1 if phi is None else phi.history, batch.observation)

@@ -1,11 +1,11 @@
-"""Expected utility of usfa's settings for an environment, of several seeds at once, and what each setting is worth.
+"""Expected utility of usfa's settings for an environment, with several seeds at once, and the effect of each setting.
 
     python benchmarks/studies/mo_settings.py deep-sea-treasure-v0 --seeds 0 1 2 3 4 --out runs/deep-sea
     python benchmarks/studies/mo_settings.py deep-sea-treasure-v0 --tuning --set along_z=0 --set ema=None
     python benchmarks/studies/mo_settings.py minecart-v0 --tuning --set gamma=0.98 --set network.head=(256,)
 
-`--set` changes settings of the learner, or of the network. `--tuning` scores on other preferences than those that are
-reported: 64 random ones instead of `simplex:100`. Values are discounted; C = {w}.
+`--set` changes settings of the learner, or of the network. `--tuning` scores on 64 random preferences instead of
+`simplex:100`, which is for reported numbers. Values are discounted; C = {w}.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Two hours of visitors in minutes: busy ones, ones that do not read, half-open connections, and one more visitor.
+"""Stress test of the playground: the visitors of two hours within minutes, among them hostile ones.
 
     python benchmarks/studies/playground_siege.py [--seconds 120] [--agent trip]
 
 The server is `usfa play` in a process of its own, with as many sessions as there are visitors in the siege. Busy
 visitors set tasks, read everything, leave after a few seconds and come back. The others take a place and never read, or
-hold connections without a request; both come back as soon as they are dropped. Meanwhile one more visitor after the
-other asks for a place, as the page does. Printed are the server's memory over time, and how long they waited.
+hold connections without a request; both come back as soon as they are dropped. Meanwhile further visitors ask for a
+place, one after another, as the page does. Prints the server's memory over time, and how long these visitors waited.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Siege:
             await asyncio.sleep(0.5)
 
     async def one_more(self) -> None:
-        """Visitor after visitor asks for a place, tries again as often as the page does, and leaves."""
+        """Visitors, one after another, that ask for a place, retry as often as the page does, and leave."""
         while True:
             arrived = time.monotonic()
             while True:
@@ -118,7 +118,7 @@ class Siege:
 
 
 def _masked(text: str) -> bytes:
-    """A text frame of a client, up to 125 bytes; the mask is zero."""
+    """A text frame of a client, up to 65,535 bytes; the mask is zero."""
     payload = text.encode()
     size = bytes([0x80 | len(payload)]) if len(payload) < 126 else b"\xfe" + len(payload).to_bytes(2, "big")
     return b"\x81" + size + bytes(4) + payload
@@ -132,7 +132,7 @@ def memory_of(process: int) -> float:
 
 
 async def run(siege: Siege, process: int, given: argparse.Namespace) -> list[float]:
-    """Start everyone; return the memory of the server at the end of each tenth of the time."""
+    """Start all visitors; return the memory of the server at the end of each tenth of the time."""
     work = [siege.busy(random.Random(number)) for number in range(given.busy)]
     work += [siege.deaf() for _ in range(given.deaf)]
     work += [siege.half_open() for _ in range(given.half_open)]

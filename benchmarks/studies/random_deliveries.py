@@ -43,5 +43,5 @@ def deliveries(exponent: float | None, steps: int) -> tuple[int, int]:
 
 if __name__ == "__main__":
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what MO-Gymnasium warns of
+        warnings.simplefilter("ignore")  # warnings of MO-Gymnasium
         main()

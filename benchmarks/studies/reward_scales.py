@@ -1,7 +1,7 @@
-"""Learning curves for rewards of very different sizes: the same after division, within the noise of seeds.
+"""Learning curves for rewards of very different sizes, which should agree after division by the size.
 
-Trains with `usfa train`'s settings in one environment, whose reward is multiplied by each factor, and prints the mean
-utility over the simplex at every snapshot, divided by the factor.
+Trains with `usfa train`'s settings in one environment whose reward is multiplied by each factor, and prints the mean
+utility over the simplex at every snapshot, divided by the factor. Differences should be within the noise of seeds.
 """
 
 from __future__ import annotations

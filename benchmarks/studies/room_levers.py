@@ -1,9 +1,9 @@
-"""What training in the room can gain: room-laptop without advantage learning, with one change at a time.
+"""Possible improvements of training in the room: room-laptop without advantage learning, one change at a time.
 
     python benchmarks/studies/room_levers.py [--frames 1000000] [--seeds 100 101] [--only "no change" "three heads" …]
 
-Seeds are others than those of published numbers. Scores are on the training tasks and on room-validation, which has no
-task of M or M′ nor a permutation of one, by Eq. 3 and by the cautious rule. It can be stopped and called again:
+The seeds differ from those of published numbers. Scores are on the training tasks and on room-validation, which has no
+task of M or M′ nor a permutation of one, by Eq. 3 and by the cautious rule. The study can be interrupted and restarted;
 finished runs are not repeated. Results: docs/room-settings.md.
 """
 

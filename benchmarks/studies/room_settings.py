@@ -1,10 +1,10 @@
-"""What makes training in the room work: room-laptop without its helps, with each, and with some together.
+"""Ablation of training in the room: room-laptop without its stabilising settings, with each, and with some together.
 
     python benchmarks/studies/room_settings.py [--frames 1000000] [--seeds 100 101 102] [--only "plain" "replay" …]
 
 Every setting trains a USFA with seeds that no published number uses, and is scored with C = M as evaluation does: on
-the training tasks, and on tasks that are neither trained on nor tested in any published number. It can be stopped and
-called again: what is done is not done again. Results: docs/room-settings.md.
+the training tasks, and on tasks that are neither trained on nor tested in any published number. The study can be
+interrupted and restarted; finished runs are not repeated. Results: docs/room-settings.md.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PLAIN = {
     "replay_capacity": 10_000,
     "updates_per_round": 8,
 }
-"""What the paper has, and nothing that makes it more stable but Adam and clipping."""
+"""The paper's settings; only Adam and clipping make it more stable."""
 
 _TARGET = {"target_every": 100}
 _REPLAY = {"replay_ratio": 1, "replay_capacity": 100, "updates_per_round": 16}

@@ -26,14 +26,14 @@ def study(
     seeds: Sequence[int],
     out: Path,
 ) -> None:
-    """Train what the command line asks for, write the table of results as DIRECTORY/DIRECTORY.csv, and print it.
+    """Train the settings chosen on the command line, write their results to DIRECTORY/DIRECTORY.csv, and print them.
 
     Args:
         description: for --help.
         settings: configurations by name, for a number of frames.
         results: a table of the scores of finished jobs.
-        seeds: by default.
-        out: the directory by default.
+        seeds: the default seeds.
+        out: the default directory.
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--frames", type=int, default=1_000_000)

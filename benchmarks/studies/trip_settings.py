@@ -1,9 +1,9 @@
-"""How the settings of the Trip presets were chosen: on policies drawn from D_z, see docs/trip.md.
+"""Choice of the settings of the Trip presets, by policies drawn from D_z, see docs/trip.md.
 
     python benchmarks/studies/trip_settings.py
 
-Every setting trains a USFA with 20 seeds that no published number uses. Shown is the mean gap of the policies π_z on
-their own tasks z, for 300 z ~ D_z = U([0,1]²), with the spread over seeds.
+Every setting trains a USFA with 20 seeds that no published number uses. Prints the mean gap of the policies π_z on
+their own tasks z, for 300 z ~ D_z = U([0,1]²), with the standard deviation over seeds.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ def main() -> None:
     torch.set_num_threads(1)
     base = preset("trip-usfa")
     print(f"{'setting':44} mean gap   std")
-    for reuse in (0, 7, 15):
+    for ratio in (0, 7, 15):
         for epsilon in (0.1, 0.5, 0.75, 1.0):
-            _report(f"reuse {reuse}, epsilon {epsilon}", changed(base, {"replay_ratio": reuse, "epsilon": epsilon}))
+            changes = {"replay_ratio": ratio, "epsilon": epsilon}
+            _report(f"replay_ratio {ratio}, epsilon {epsilon}", changed(base, changes))
     for rate in (1e-3, 1e-2):
         _report(f"preset with learning rate {rate}", changed(base, {"learning_rate": rate}))
     for head in (32, 128):

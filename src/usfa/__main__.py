@@ -1,4 +1,7 @@
-"""`python -m usfa`. Python puts the working directory first on its path for this, where any file could be a module."""
+"""Entry point of `python -m usfa`.
+
+Removes the working directory, which Python puts first on its path: any file there could be imported as a module.
+"""
 
 import os
 import sys

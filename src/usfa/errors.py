@@ -34,19 +34,19 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> InputError:
 
 
 def similar_name(name: str, known: Iterable[str]) -> str | None:
-    """The known name that a mistyped one was meant to be: a third of it is wrong at most, or its end is missing."""
+    """The known name most similar to a mistyped one: at most a third of it is wrong, or its end is missing."""
     plain = name.lower()
     distances = {choice: _typing_errors(plain, choice.lower()) for choice in known}
     near = {choice: distance for choice, distance in distances.items() if distance <= (len(name) + 1) // 3}
     if near:
-        # Of equally near ones, the one that begins alike, and of versions the newest.
+        # Break ties by a common beginning, then by the newest version.
         return max(near, key=lambda choice: (-near[choice], choice.lower().startswith(plain), choice))
     begun = [choice for choice in distances if len(name) > 2 and choice.lower().startswith(plain)]
     return min(begun, key=len, default=None)
 
 
 def _typing_errors(a: str, b: str) -> int:
-    """The number of letters to insert, delete, replace or exchange with a neighbour, from one word to another."""
+    """Edit distance of two words: the number of letters to insert, delete, replace or swap with a neighbour."""
     above: list[int] = []
     row = list(range(len(b) + 1))
     for i, x in enumerate(a, 1):
@@ -59,7 +59,7 @@ def _typing_errors(a: str, b: str) -> int:
 
 
 def told(error: BaseException) -> str:
-    """Describe an exception of user code in one line, with its file and line if it is in a file of the user."""
+    """Describe an exception of user code in one line, with its file and line number if the file is the user's."""
     if isinstance(error, InputError):
         return str(error).removesuffix(".")
     message = _message(error)

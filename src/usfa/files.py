@@ -60,7 +60,7 @@ def write_atomically(path: Path, content: bytes | memoryview) -> None:
     require_space(path.parent, len(content))
     try:
         _write_and_rename(path, content)
-    except OSError as error:  # name the file rather than the temporary one, or none
+    except OSError as error:  # report the name of the file, not of the temporary one
         raise OSError(error.errno, error.strerror or str(error), str(path)) from error
 
 
@@ -79,7 +79,7 @@ def _write_and_rename(path: Path, content: bytes | memoryview) -> None:
 
 
 def temporary_of(name: str) -> str | None:
-    """The name of the file that a temporary file of :func:`write_atomically` was to become; None for other names."""
+    """The final name of a temporary file of :func:`write_atomically`; None for names of other files."""
     found = re.fullmatch(r"\.(.+)\.[^.]+\.part", name)
     return found[1] if found else None
 
@@ -88,7 +88,7 @@ _SPACE = "Nothing was lost; free some space and continue with --resume."
 
 
 def require_space(folder: Path, size: int, remedy: str = _SPACE) -> None:
-    """Raise InputError, which ends with the remedy, if the disk has less than `size` bytes left."""
+    """Raise InputError, ending with `remedy`, if the disk has less than `size` bytes left."""
     free = shutil.disk_usage(folder).free
     if free < size:
         raise InputError(
@@ -126,7 +126,7 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object without its checksum; raise InputError if the file is missing, changed or anything else.
+    """Read a JSON object without its checksum; raise InputError if the file is missing, changed or not an object.
 
     Files of earlier versions have no checksum.
     """
@@ -192,8 +192,8 @@ def read_lines(path: Path) -> CheckedLines:
     """Read a log; empty if the file does not exist.
 
     The checksum of a line covers the line and the checksum before it, so that a missing line is found as well. A last
-    line without an end was torn by a crash and counts as not written. Lines before the first checksum are of an earlier
-    version: those that are not JSON were torn, and are skipped.
+    line without a newline was torn by a crash and is ignored. Lines before the first checksum were written by an
+    earlier version; those that are not JSON were torn, and are skipped.
     """
     values, damaged, before, checked = [], [], "", False
     content = read_bytes(path) if os.path.lexists(path) else b""
@@ -224,7 +224,7 @@ def last_line(path: Path) -> dict[str, Any]:
 
 
 def checked_lines(values: Iterable[dict[str, Any]], before: str = "") -> tuple[bytes, str]:
-    """The lines of a log with these objects, after a line with the checksum `before`; and their last checksum."""
+    """Format objects as lines of a log, after a line with the checksum `before`; also return their last checksum."""
     lines = []
     for value in values:
         text = json.dumps(value).encode()

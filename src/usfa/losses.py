@@ -79,7 +79,7 @@ def least_promising(members: Sequence[Tensor], along: Tensor) -> Tensor:
 
     Args:
         members: values of each member, [T, B, N, A, D].
-        along: [B, N, D], what the values are compared by.
+        along: [B, N, D], the direction in which values are compared.
 
     Returns: [T, B, N, A, D].
     """

@@ -1,4 +1,4 @@
-"""Names that users write, with a sentence on each. No torch here, so that `usfa list` and help do not wait for it."""
+"""Names that users write, each with a description. Does not import torch, so that `usfa list` and help are fast."""
 
 from __future__ import annotations
 

@@ -118,13 +118,13 @@ def progress_bar(
         try:
             yield bar
         except InputError:
-            progress.live.transient |= not bar.begun  # nothing was done, so only the error is worth a line
+            progress.live.transient |= not bar.begun  # hide a bar that has not begun, and show only the error
             raise
 
 
 @contextmanager
 def interruptible() -> Iterator[threading.Event]:
-    """Give an event that the first Ctrl-C or SIGTERM sets, so that work can stop between two steps.
+    """Yield an event that the first Ctrl-C or SIGTERM sets, so that work can stop between two steps.
 
     The second one raises KeyboardInterrupt.
     """

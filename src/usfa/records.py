@@ -57,8 +57,9 @@ def _unknown_keys(given: Any, understood: Any) -> list[str]:
 def settle(record: Any, inside: str = "") -> None:
     """Convert the values of a frozen dataclass to their declared types, so that they survive JSON unchanged.
 
-    Lists, ranges and arrays become tuples, NumPy's numbers Python's, 1e6 the whole number 1000000, and a single text
-    a tuple where several are declared. InputError for everything else, such as infinity. Call it in `__post_init__`.
+    Lists, ranges and arrays become tuples. NumPy numbers become Python numbers, and 1e6 becomes 1000000 where an int is
+    declared. A single text becomes a tuple where several are declared. Everything else, such as infinity, raises
+    InputError. Call this function in `__post_init__`.
 
     Args:
         record: the dataclass.
@@ -103,7 +104,7 @@ def _settled(value: Any, kind: Any) -> Any:
     if kind is int and isinstance(value, float) and value.is_integer():
         return int(value)
     if kind is str and isinstance(value, str):
-        return str(value)  # also of subclasses
+        return str(value)  # converts subclasses of str
     return _checked(
         value, type(value) is kind or (isinstance(kind, type) and is_dataclass(kind) and isinstance(value, kind))
     )

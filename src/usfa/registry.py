@@ -1,4 +1,4 @@
-"""Names of pluggable parts: built-in or registered names, and "module:Class" for classes of users.
+"""Names of pluggable parts: built-in or registered names, and "module:Class" for user-defined classes.
 
 Agents, networks, trunks, D_z and decision rules are written as text, so that they can be saved, resumed, loaded and
 sent to other processes:
@@ -101,7 +101,7 @@ class Registry(Generic[Part]):
 
 
 def made(text: str, kind: str, make: Callable[..., Part], *arguments: Any) -> Part:
-    """Call a class; if it is a user's, or has arguments, raise InputError where it fails."""
+    """Call a class; if this fails and the class is user-defined or its text has arguments, raise InputError."""
     try:
         return make(*arguments)
     except InputError:
@@ -131,7 +131,7 @@ def resolve(text: str, kind: str, fits: Callable[[type[Any]], bool], expected: s
         raise InputError(f"The {kind} is {text!r}; expected a name, or module:Class.")
     module, name = parts["module"], parts["name"]
     if module not in sys.modules:
-        if not _exists(module.partition(".")[0]):  # of a package inside another one, this would import the other
+        if not _exists(module.partition(".")[0]):  # looking for a submodule would import its package
             raise InputError(
                 f"The module {module!r} of the {kind} {text!r} is not found; expected one on Python's path."
             )
@@ -139,7 +139,7 @@ def resolve(text: str, kind: str, fits: Callable[[type[Any]], bool], expected: s
             f"The {kind} {text!r} is in the module {module!r}, which is not imported; import it first, or set trust "
             "(--trust) if you trust it."
         )
-    thing = vars(sys.modules[module]).get(name)  # not getattr, by which a module could import others
+    thing = vars(sys.modules[module]).get(name)  # not getattr, which can import other modules
     if thing is None:
         raise InputError(f"The module {module!r} has no class {name!r}; expected {expected}.")
     if not isinstance(thing, type) or not fits(thing):
@@ -237,14 +237,14 @@ _searched: list[str] = []  # the directory for modules that the user names, besi
 
 
 def search_working_directory() -> None:
-    """Let modules that the user names be in the working directory, without adding it to Python's path yet."""
+    """Also look in the working directory for modules that the user names, without adding it to Python's path yet."""
     with suppress(FileNotFoundError):  # it was deleted
         _searched[:] = [os.getcwd()]
 
 
 @contextmanager
 def without_working_directory() -> Iterator[None]:
-    """Start Python processes without the working directory on their path, where `multiprocessing` would put it.
+    """Start Python processes without the working directory, which `multiprocessing` would put on their path.
 
     A process that multiprocessing starts gets the path of this one, but imports its first modules before that.
     """
@@ -259,7 +259,7 @@ def without_working_directory() -> Iterator[None]:
 
 
 def _add_directory_of(module: str) -> None:
-    """Add the searched directory of a module to Python's path, if only that directory has it."""
+    """Add the searched directory to Python's path if it has the module, and Python's path does not."""
     package = module.partition(".")[0]
     if package in sys.modules or importlib.util.find_spec(package) is not None:
         return
@@ -293,7 +293,7 @@ def imported(where: str, what: str) -> Any:
 
 
 def import_module(name: str, wanted_by: str) -> Any:
-    """Import a module that the user named; InputError if it is missing or fails while it is imported."""
+    """Import a module that the user named; raise InputError if it is missing or its import fails."""
     try:
         _add_directory_of(name)
         return importlib.import_module(name)

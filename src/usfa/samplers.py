@@ -1,4 +1,4 @@
-"""Distributions D_z of the policies z that are learned about. Samplers of your own derive from `PolicySampler`."""
+"""Distributions D_z of the policies z that are learned about. Derive your own samplers from `PolicySampler`."""
 
 from __future__ import annotations
 
@@ -148,13 +148,13 @@ class Simplex(PolicySampler):
     def policy_of(self, w: Array) -> Array:
         """w divided by its sum; unchanged if it has negative entries, because no scaling puts it on the simplex."""
         length = w.sum(axis=-1, keepdims=True)
-        stays = (w < 0).any(axis=-1, keepdims=True) | (length == 0) | np.isclose(length, 1)  # to the bit
+        stays = (w < 0).any(axis=-1, keepdims=True) | (length == 0) | np.isclose(length, 1)  # unchanged to the bit
         return w / np.where(stays, 1.0, length)
 
 
 @dataclass(frozen=True)
 class WithTask(PolicySampler):
-    """The task itself first, then policies of another distribution; traces are long for the policy that acts."""
+    """The task itself first, then policies from another distribution, so that traces of the acting policy are long."""
 
     others: PolicySampler
 
@@ -219,9 +219,10 @@ def _is_sampler(cls: type) -> bool:
 
 
 def parse_sampler(text: str | PolicySampler, training_tasks: Array) -> PolicySampler:
-    """Parse D_z: "gaussian:0.1", "box:0,1", "ball:1", "simplex", "points:1,0;0,1", "train" (M), "task" (z = w),
-    "task+simplex" and similar (w first), "task|simplex" and similar (w or another), or "module:Class" of your own. An
-    object is returned unchanged.
+    """Parse D_z from its text; an object is returned unchanged.
+
+    Texts are "gaussian:0.1", "box:0,1", "ball:1", "simplex", "points:1,0;0,1", "train" (M), "task" (z = w),
+    "task+simplex" and similar (w first), "task|simplex" and similar (w or another), or "module:Class" of your own.
     """
     if isinstance(text, PolicySampler):
         return text
@@ -264,7 +265,7 @@ class LearnedPolicies(NamedTuple):
 
     @property
     def are_near_m(self) -> bool:
-        """Whether D_z is local to the tasks acted on, which are those of M."""
+        """Whether only policies in or near M were learned: the tasks acted on are those of M, and D_z is local."""
         return self.acted_on in TASKS_OF_M and self.sampler.is_local
 
     def distance(self, z: Array) -> Array:

@@ -34,7 +34,7 @@ TASKS_OF_M = ("resampled", "fixed")
 """Values of `LearnerConfig.tasks` that assign tasks of M: a new one for each trajectory, or a fixed one."""
 
 _SHORTHAND = re.compile(r"(?:-?\d)+")
-_EXACT = 2**53  # above, whole numbers have digits that a float does not hold, and 1e39 would become 40 of them
+_EXACT = 2**53  # a larger whole number has more digits than a float holds: 1e39 would be written with 40 digits
 
 
 # --- parsing and formatting ---
@@ -78,7 +78,7 @@ def _parse_text(text: str, features: int | None) -> Array:
 
 
 def shown(task: object) -> str:
-    """The text of a value of the user, shortened for error messages."""
+    """The text of a user's value, shortened for error messages."""
     text = repr(task) if isinstance(task, str) else str(task)
     return text if len(text) <= 80 else text[:77] + "..."
 
@@ -121,7 +121,7 @@ def format_task(w: ArrayLike) -> str:
 
 
 def describe_task(w: ArrayLike, names: Sequence[str]) -> str:
-    """A task in words, what is wanted first: "ball + 0.5 hat − tv"; an entry of ±1 is not written."""
+    """A task in words, positive entries first: "ball + 0.5 hat − tv"; a factor of 1 is omitted."""
     entries = [(float(value), name) for value, name in zip(np.asarray(w, np.float64), names, strict=True) if value]
     signed = sorted(entries, key=lambda entry: entry[0] < 0)
     sizes = ("" if abs(value) == 1 else f"{abs(value):g} " for value, _ in signed)
@@ -142,7 +142,7 @@ def lengths(w: Array) -> Array:
 
 
 def moderate(w: Array) -> tuple[Array, Array]:
-    """Tasks [..., D] of the same directions with lengths that single precision can hold, and the factors [..., 1] to w.
+    """Scale tasks [..., D] to lengths that single precision can hold; also return the factors [..., 1] back to w.
 
     Only the direction of a task affects decisions. Lengths from 1e-6 to 1e6 stay as they are, to the bit.
     """
@@ -211,7 +211,7 @@ SPREAD_SETS: dict[str, str] = {
     "simplex:N": "N preferences spread evenly over the simplex",
     "lattice:H": "all preferences whose entries are multiples of 1/H",
 }
-"""Sets for any number of features; D is the last number if it is not known: corners:3, simplex:100,3, lattice:12,3."""
+"""Sets for any number of features D. Append D where it is not known: corners:3, simplex:100,3, lattice:12,3."""
 
 _SPREAD_KINDS = {"corners": "corners:D", "simplex": "simplex:N,D (both from 2)", "lattice": "lattice:H,D"}
 _MOST = 100_000

@@ -1,7 +1,7 @@
-"""The number of threads of PyTorch, chosen where the library computes.
+"""The number of threads of PyTorch, set where the library computes.
 
-More threads than one do not make small networks faster, and beside other work they make them many times slower: threads
-that wait for each other spin, each on a core that the others need. One thread also gives the same results on every
+More than one thread does not make small networks faster. On a busy machine it makes them many times slower, because
+threads that wait for each other spin on cores that the others need. One thread also gives the same results on every
 machine.
 """
 

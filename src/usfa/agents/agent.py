@@ -28,7 +28,7 @@ class AgentSpec:
     masked: bool = False  # the environment has an action mask
 
     def __post_init__(self) -> None:
-        """Check the sizes, which may be those of a damaged file."""
+        """Check the sizes, which may come from a damaged file."""
         for name, count in (("actions", self.actions), ("features", self.features)):
             if not 1 <= count < 2**31:
                 raise InputError(f"The number of {name} is {count}; expected 1 to {2**31 - 1:,}.")
@@ -37,7 +37,7 @@ class AgentSpec:
 class Agent(ABC):
     """Acts on a task w with the policies z in C, and learns about policies z.
 
-    Agents of your own derive from this class, or from :class:`UsfaAgent` to change only its loss, its network or its
+    Derive your own agents from this class, or from :class:`UsfaAgent` to change only its loss, its network or its
     optimiser. They are constructed as `Own(spec, network)`; further arguments with defaults are your own settings.
     """
 
@@ -134,7 +134,7 @@ class Agent(ABC):
         return decided(rule, situation._replace(state=state)), core_state
 
     def acting_policies(self, w: Tensor, z: Tensor) -> Tensor:
-        """The candidates [B, N, D] to act with in training, of the policies z [B, N, D] that are learned about."""
+        """The candidates [B, N, D] to act with in training, given the policies z [B, N, D] to learn about."""
         return z
 
     def at_start(self, observation: Tensor) -> Present:
@@ -188,7 +188,7 @@ def values_and_targets(
         trajectory: T steps of B environments.
         z: [B, N, D].
         target: a target network; None bootstraps from `network`.
-        along: [B, N, outputs], by which members of an ensemble are compared; by default z.
+        along: [B, N, outputs], the direction in which members of an ensemble are compared; by default z.
 
     Returns: [T+1, B, N, A, outputs] each.
     """

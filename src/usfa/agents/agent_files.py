@@ -47,7 +47,7 @@ AGENTS: Registry[Agent] = Registry("agent", Agent, {"usfa": UsfaAgent, "uvfa": U
 FORMAT = 2
 CONFIG, WEIGHTS, CARD = "config.json", "weights.safetensors", "README.md"
 AGENT_FILES = (CONFIG, WEIGHTS, CARD, *PHI_FILES)
-"""Names of the files in an agent directory; those of φ only if it was learned."""
+"""Names of the files in an agent directory; a φ that was not learned has no files."""
 
 
 @dataclass(frozen=True)
@@ -119,9 +119,9 @@ def keep_phi(directory: Path, phi: str) -> None:
 
 
 def load_kept_phi(directory: Path, phi: object, trust: bool = False) -> None:
-    """Load the φ that :func:`keep_phi` wrote, so that its text is known; raise InputError if it is another one.
+    """Load the φ that :func:`keep_phi` wrote, unless it is loaded already; raise InputError if its text is not `phi`.
 
-    A φ that is known already needs no file and no trust, because its text is a checksum of its content.
+    A φ that is loaded already needs no file and no trust, because its text is a checksum of its content.
     """
     if isinstance(phi, str) and phi.startswith(LEARNED) and not is_known_phi(phi):
         found = load_phi(directory, trust)
@@ -178,7 +178,7 @@ def read_agent(directory: Path, trust: bool = False) -> tuple[AgentFile, Paramet
 
     Args:
         directory: an agent directory.
-        trust: whether to import modules that the file names, for classes of users.
+        trust: whether to import modules that the file names, for user-defined classes.
     """
     file, weights_sha256, found = _read_agent_file(directory / CONFIG, trust)
     load_kept_phi(directory, file.phi, trust)
@@ -225,7 +225,7 @@ def _read_agent_file(path: Path, trust: bool) -> tuple[AgentFile, str, int]:
 
 
 def part_texts(fields: Mapping[str, Any]) -> list[object]:
-    """The entries of a saved configuration or agent file that may name classes of users."""
+    """The entries of a saved configuration or agent file that may name user-defined classes."""
     network, learner, evaluation = (section(fields, name) for name in ("network", "learner", "evaluation"))
     texts = [fields.get("kind"), fields.get("agent"), fields.get("policies")]
     texts += [network.get("network_class"), network.get("trunk_class"), learner.get("policies"), learner.get("tasks")]
@@ -235,7 +235,7 @@ def part_texts(fields: Mapping[str, Any]) -> list[object]:
 
 
 def section(fields: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """A section of a file that is not checked yet; empty if it is missing or no section."""
+    """A section of a file that is not checked yet; empty if it is missing or not a mapping."""
     found = fields.get(name)
     return found if isinstance(found, Mapping) else {}
 
@@ -246,11 +246,11 @@ _RENAMED = {
     "network": {"centre": "obs_centre", "spread": "obs_scale", "scale": "output_scale"},
     "learner": {"boldest": "epsilon_max", "reuse": "replay_ratio", "average": "ema"},
 }
-"""Settings that are renamed since format 1: old name -> new name, by section."""
+"""Settings that were renamed since format 1: old name -> new name, by section."""
 
 
 def updated_settings(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """A saved configuration or agent file with the current names of settings."""
+    """Rename the settings of a saved configuration or agent file to their current names."""
     updated = dict(fields)
     for section, names in _RENAMED.items():
         if isinstance(updated.get(section), Mapping):

@@ -1,4 +1,4 @@
-"""Trained agents as ONNX models: one step of acting, with the memory as inputs and outputs and a rule inside or not.
+"""Export trained agents to ONNX: one step of acting, with or without a decision rule; memory is an input and output.
 
 ONNX Runtime then acts without PyTorch and without this package, see docs/export.md.
 """
@@ -30,7 +30,7 @@ NO_RULE = "none"
 """Instead of a rule: the model ends in ψ, and the caller decides."""
 
 _INPUTS = ("observation", "previous_action", "first", "legal", "w", "z", "optimism")
-_EXAMPLE_BATCH, _EXAMPLE_POLICIES = 2, 3  # sizes of 0 and 1 would be taken for constants
+_EXAMPLE_BATCH, _EXAMPLE_POLICIES = 2, 3  # sizes 0 and 1 would be exported as constants
 
 
 def onnx_model(agent: TrainedAgent, rule: str | Rule | None = None) -> bytes:
@@ -52,7 +52,7 @@ def onnx_model(agent: TrainedAgent, rule: str | Rule | None = None) -> bytes:
             axes_of_memory = tuple(axes[len(own) :])
             shapes = (*axes[: len(own)], axes_of_memory)
             program = torch.export.export(step, (*own, memory), dynamic_shapes=shapes, strict=False)
-        except Exception as error:  # of the network, the agent or torch's tracer
+        except Exception as error:  # raised by the network, the agent or torch's tracer
             name = type(agent.network).__name__
             raise InputError(
                 f"The network {name} cannot be exported: {_first_line(error)}; expected operations on tensors of "
@@ -81,7 +81,7 @@ class _Step(nn.Module):
         return [*decision, *values, *(f"next_memory_{index}" for index in range(self.memory))]
 
     def example(self) -> tuple[Any, ...]:
-        """The inputs in the order of :meth:`forward`; those that the model does not use are removed afterwards."""
+        """Example inputs in the order of :meth:`forward`; unused ones are removed from the model afterwards."""
         spec, batch, policies = self.agent.file.spec, _EXAMPLE_BATCH, _EXAMPLE_POLICIES
         image = len(spec.observation.shape) == 3
         return (
@@ -107,7 +107,7 @@ class _Step(nn.Module):
         memory: CoreState,
     ) -> tuple[Tensor, ...]:
         spec = self.agent.file.spec
-        if not spec.masked:  # then `legal` is unused, and is no input
+        if not spec.masked:  # `legal` is then unused, and not an input of the model
             legal = torch.ones(observation.shape[0], spec.actions, dtype=torch.bool)
         present = Present(observation, previous_action, legal, first, tuple(memory))
         step_error, horizon, gap_scale = (
@@ -145,7 +145,7 @@ class _Step(nn.Module):
         if agent.actor.has_psi:
             known = {name: np.asarray(values).tolist() for name, values in self.trained._asdict().items()}
             about["candidates"] = {name: known[name] for name in ("z", "optimism")}
-            about |= {name: known[name] for name in ("step_error", "horizon", "gap_scale")}  # for rules outside
+            about |= {name: known[name] for name in ("step_error", "horizon", "gap_scale")}  # for external rules
         return about
 
 
@@ -175,20 +175,20 @@ def _require(*modules: str) -> None:
 
 
 def _axes(sizes: dict[str, dict[int, str]]) -> list[dict[int, Any]]:
-    """The axes of any size of each input, in the form of `torch.export`."""
+    """The axes of variable size of each input, in the format of `torch.export`."""
     known = {name: torch.export.Dim(name) for name in ("batch", "policies")}
     return [{axis: known[size] for axis, size in axes.items()} for axes in sizes.values()]
 
 
 def _first_line(error: Exception) -> str:
-    """torch explains itself on dozens of lines; the first says what is wrong."""
+    """The first line of an error; torch's messages have dozens of lines, and the first says what is wrong."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0].rstrip(".") if lines else type(error).__name__
 
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Silence the exporter about packages that it does not find, and about its own deprecated calls."""
+    """Silence the exporter's messages about missing packages and about its own deprecated calls."""
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
@@ -203,12 +203,12 @@ def _quietly() -> Iterator[None]:
 
 
 def _finished(model: Any, sizes: dict[str, dict[int, str]], about: dict[str, Any]) -> bytes:
-    """Remove inputs that nothing uses, name the free axes, and write what the model is into its metadata."""
+    """Remove unused inputs, name the axes of variable size, and describe the model in its metadata."""
     import onnx_ir
 
     graph = model.graph
     first, *others = graph.inputs
-    for value in others:  # torch asks an arbitrary input for the batch size
+    for value in others:  # torch reads the batch size from an arbitrary input
         for node, index in [*value.uses()]:
             if node.op_type == "Shape" and _range(node) == (0, 1):
                 node.replace_input_with(index, first)
@@ -223,5 +223,5 @@ def _finished(model: Any, sizes: dict[str, dict[int, str]], about: dict[str, Any
 
 
 def _range(node: Any) -> tuple[int, ...]:
-    """The axes that a node Shape returns."""
+    """The range of axes that a Shape node returns."""
     return tuple(node.attributes[name].as_int() if name in node.attributes else -1 for name in ("start", "end"))

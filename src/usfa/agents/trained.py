@@ -84,7 +84,7 @@ class TrainedAgent:
 
     @property
     def default_rule(self) -> str:
-        """Default rule: cautious if ψ was learned, steady if it was by advantage learning; gpi where both are Eq. 3."""
+        """Default rule: cautious for a learned ψ, steady after advantage learning, gpi for exact tables and UVFAs."""
         if not self.actor.learns_psi:  # exact tables and UVFAs
             return PAPER_RULE
         return GAP_RULE if self._action_gap else DEFAULT_RULE
@@ -109,7 +109,7 @@ class TrainedAgent:
 
     @property
     def _horizon(self) -> float:
-        """Steps that count: 1/(1-γ), or the mean length of an episode in training if that is less."""
+        """Effective horizon in steps: 1/(1-γ), or the mean length of an episode in training if that is less."""
         file = self.file
         length = file.frames / file.episodes if file.episodes else math.inf
         return min(length, 1 / (1 - file.gamma) if file.gamma < 1 else math.inf)
@@ -187,7 +187,7 @@ class TrainedAgent:
         epsilon: float = 0.0,
         seed: int = 0,
     ) -> Policy:
-        """A policy for a task, any real vector including negative entries, without further learning.
+        """Make a policy for a task, without further learning. Any real vector is a task; entries may be negative.
 
         Args:
             task: w, as [1, 1, -1, 0], "1,1,-1,0" or "11-10".
@@ -259,7 +259,7 @@ class Policy:
 
     @property
     def task(self) -> NDArray[np.float64]:
-        """The task w, [D], a copy. Set it to numbers or a text; named candidate sets follow it."""
+        """The task w, [D], a copy. Set it to numbers or a text; named candidate sets change with it."""
         return self._w.copy()
 
     @task.setter
@@ -287,7 +287,7 @@ class Policy:
 
     @property
     def rule(self) -> Rule:
-        """The decision rule. Set it to a name or an object; None sets the default. It starts without a state."""
+        """The decision rule. Set it to a name or an object; None sets the default. Setting it resets its state."""
         return self._rule
 
     @rule.setter
@@ -320,7 +320,7 @@ class Policy:
 
     @property
     def decision(self) -> Decision | None:
-        """The last decision of the rule, before any random action; the first axis is that of the batch."""
+        """The last decision of the rule, before any random action; the first axis is the batch."""
         return self._now.decision
 
     def reset(self, ended: ArrayLike | None = None) -> None:
@@ -353,10 +353,10 @@ class Policy:
     @threads(1)
     @torch.inference_mode()
     def __call__(self, observation: object, legal: ArrayLike | None = None) -> Any:
-        """The action for an observation, an int; for a batch of K observations K actions, int64 [K].
+        """Choose the action for an observation, an int, or for a batch of K observations, int64 [K].
 
         Args:
-            observation: an observation of the environment, or a batch; all batches until :meth:`reset` have one size.
+            observation: an observation of the environment, or a batch; its size may change only after :meth:`reset`.
             legal: mask of legal actions, [A], or [K, A] for a batch; `info["action_mask"]` if the environment has one.
         """
         actor = self._agent.actor
@@ -391,7 +391,7 @@ class Policy:
         return encoded
 
     def _tensors_for(self, batch: int) -> tuple[torch.Tensor, CandidateSet[torch.Tensor]]:
-        """The task and C for each environment of a batch; the same tensors as long as they do not change."""
+        """The task and C for each environment of a batch, cached until the task, C or the batch size changes."""
         if len(self._tensors[0]) != batch:
             w, candidates = self._one
             self._tensors = (
@@ -430,7 +430,7 @@ def load_agent(directory: str | os.PathLike[str], seed: int | None = None, trust
     Args:
         directory: an agent directory.
         seed: seed of the training run; by default the first.
-        trust: whether to import modules that its file names, for classes of users.
+        trust: whether to import modules that its file names, for user-defined classes.
     """
     file, weights = read_agent(Path(directory), trust)
     if seed is None:

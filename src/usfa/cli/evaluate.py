@@ -63,7 +63,7 @@ def _rounded(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _rewards_by_task(command: Evaluate) -> list[list[str] | None]:
-    """The rewards of each word of --task, which may name several tasks; None without rewards."""
+    """Split the rewards among the words of --task, each of which may name several tasks; None without rewards."""
     if not command.rewards:
         return [None] * len(command.task)
     texts = [text for word in command.rewards for text in reward_texts(word)]

@@ -111,7 +111,7 @@ def _write(
     written = {command.path / f"{name}.csv": table for name, table in tables.items() if table is not None}
     figures = all_figures(front, possible, indicators, names)
     for path in _results(command):
-        path.unlink(missing_ok=True)  # of an earlier call, which may have had others
+        path.unlink(missing_ok=True)  # left by an earlier call, which may have written others
     for path, table in written.items():
         write_table(path, table)
     save_all(figures, command.path / "figures")
@@ -139,7 +139,7 @@ def _print(
 def _beyond(front: pd.DataFrame) -> str:
     """Warn if preferences exceed the known front by more than the noise of the episodes.
 
-    The std of few episodes is often far too small, so that of all preferences is a lower limit.
+    The std of few episodes is often far too small, so it counts as at least the root mean square over all preferences.
     """
     std = np.maximum(front["std"], np.sqrt((front["std"] ** 2).mean()))
     slack = 5 * std / np.sqrt(front.episodes) + 1e-5 * front.optimal.abs() + 1e-6

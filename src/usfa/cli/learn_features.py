@@ -22,7 +22,7 @@ __all__ = ["LearnFeatures", "run"]
 
 @dataclass(frozen=True)
 class LearnFeatures:
-    """Settings of φ and of how it is learned, and where it is written."""
+    """Settings for learning φ, and the run directory."""
 
     config: Annotated[FeaturesConfig, tyro.conf.arg(name="")]
     output: Annotated[Output, tyro.conf.arg(name="")] = field(default_factory=Output)

@@ -107,14 +107,14 @@ class Evaluate(AgentOptions):
     epsilon: float = 0.001
     """Probability of a random action in these episodes."""
     rewards: tuple[str, ...] = ()
-    """The reward of each task, see usfa learn-features, where φ·w only approximates it: scores are returns in these."""
+    """True reward of each task, as in usfa learn-features, if φ·w only approximates it; scores are returns in these."""
     csv: bool = False
     """Print CSV instead of a table."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Diagnose(AgentOptions):
-    """Explain the score of an agent on a task: ψ·w and return of each policy, which of them rules trust, idle steps.
+    """Explain an agent's score on a task: ψ·w and return of each policy, the policies that rules trust, idle steps.
 
     Examples:
       usfa diagnose room --task -1100
@@ -263,7 +263,7 @@ class Play:
     allow_remote: bool = False
     """Accept connections from other machines that have a token."""
     sessions: int = 16
-    """Maximal number of visitors at the same time."""
+    """Maximum number of visitors at the same time."""
     browser: bool = True
     """Open the page in the browser."""
     trust: bool = False

@@ -1,4 +1,4 @@
-"""Options from the words of the command line, and one sentence if they are wrong."""
+"""Parse the options of the command line, and explain wrong ones in one sentence."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def parse(command: Any, program: str, words: list[str], default: Any = None, abo
 
 
 def parse_some(command: Any, words: list[str]) -> Any:
-    """Parse the options that a command knows; its defaults if they are wrong. Ignores other options and --help."""
+    """Parse the options that a command knows, ignoring others and --help; return its defaults if they are wrong."""
     asked = [word for word in words if word not in {"-h", "--help"}]
     with redirect_stderr(io.StringIO()), suppress(SystemExit):
         return tyro.cli(command, args=asked, return_unknown_args=True)[0]
@@ -49,7 +49,7 @@ def parse_some(command: Any, words: list[str]) -> Any:
 
 
 def _check_repeats(words: list[str]) -> None:
-    """Reject repeated options, of which tyro would silently use one."""
+    """Reject repeated options, because tyro would silently use only one of them."""
     options = [word.partition("=")[0].replace("_", "-") for word in words if word.startswith("--")]
     for option, count in Counter(options).items():
         if count > 1:
@@ -64,7 +64,7 @@ def _known_options(command: Any, default: Any) -> list[str]:
 
 
 def _reason(printed: str, words: list[str], known: Callable[[], list[str]]) -> str:
-    """Why words cannot be parsed, from the box that tyro prints: unknown words first, otherwise its first part."""
+    """Explain why words cannot be parsed, from the box that tyro prints: unknown words first, else its first part."""
     inside = "\n".join(line.strip("│|╭╮╰╯+ ") for line in printed.splitlines())
     parts = [" ".join(part.split()) for part in re.split(r"[─-]{10,}", inside)]
     unknown = next((part for part in parts if part.startswith("Unrecognized options:")), None)
@@ -84,7 +84,7 @@ def _reason(printed: str, words: list[str], known: Callable[[], list[str]]) -> s
 
 
 def _unknown(word: str, words: list[str], known: list[str]) -> str:
-    """Why a word is not expected: it is the name of no option, or one value too many."""
+    """Explain why a word is not expected: it is an unknown option, or one value too many."""
     word = next((whole for whole in words if whole.startswith(word)), word)  # tyro separates words by commas
     if not word.startswith("--"):
         before = [option for option in words[: words.index(word)] if option.startswith("--")]

@@ -81,7 +81,7 @@ class ReproduceRoom:
     at_once: int | None = None
     """Number of runs to train in parallel; by default one per core."""
     train: bool = True
-    """Train what is missing; without it, report on the runs that are finished."""
+    """Train missing runs; without it, report on the runs that are finished."""
     agents: Path | None = None
     """Score the trained agents in this directory instead of training; tables, claims and figures follow from them."""
 

@@ -11,13 +11,13 @@ from usfa.paper.report import format_cell
 
 __all__ = ["print_table"]
 
-_WHOLE = ("indicator", "task_set", "rule")  # columns of texts that are not broken where there is space
+_WHOLE = ("indicator", "task_set", "rule")  # text columns that are not wrapped if there is space
 
 
 def print_table(rows: pd.DataFrame, title: str) -> None:
     """Print a title and a table, without the columns that are empty."""
     console = Console()
-    console.print(title, style="italic", markup=False, highlight=False)  # a title of the table would wrap at its width
+    console.print(title, style="italic", markup=False, highlight=False)  # rich wraps titles at the table's width
     cells = {str(name): [format_cell(cell) for cell in column] for name, column in rows.items()}
     shown = {name: column for name, column in cells.items() if not column or set(column) - {"", "–"}}
     widths = {name: max(map(len, (name, *column))) for name, column in shown.items()}

@@ -51,17 +51,17 @@ __all__ = ["Train", "run"]
 
 @dataclass(frozen=True)
 class Train:
-    """Settings of a training, where it is written, and where it runs."""
+    """Settings of a training run, its directory and its cluster."""
 
     config: Annotated[TrainConfig, tyro.conf.arg(name="")]
     output: Annotated[Output, tyro.conf.arg(name="")] = field(default_factory=Output)
     cluster: Annotated[ClusterConfig, tyro.conf.arg(name="")] = field(default_factory=ClusterConfig)
     frames: int | None = None
-    """Budget in environment steps. An environment without a preset gets more updates per step if they are few; a preset
-    has as many frames between snapshots as without it."""
+    """Budget in environment steps. Without a preset, few steps get more updates each; a preset with a budget in frames
+    keeps the interval between its snapshots."""
     minutes: float | None = None
-    """Budget in time, alone or beside --frames. In an environment without a preset it includes measuring before and
-    scoring after training; a preset ends training after this time, or with its own budget."""
+    """Budget in time, alone or with --frames. Without a preset, it includes measuring before and scoring after
+    training; with a preset, training ends after this time or with the preset's own budget."""
     tensorboard: bool = False
     """Log for TensorBoard into the run directory (extra tensorboard)."""
     wandb: str | None = None
@@ -75,7 +75,7 @@ class Train:
 
     @property
     def resolved(self) -> TrainConfig:
-        """The configuration, with --frames and --minutes applied, unless it was chosen for them."""
+        """The configuration with --frames and --minutes applied; if it has a time limit already, that is kept."""
         check_budget(self.frames, self.minutes)
         learner, evaluation = self.config.learner, self.config.evaluation
         if self.minutes is not None and not learner.counts_time:
@@ -153,7 +153,7 @@ def run(words: list[str]) -> None:
 
 
 def _with_loaded_phi(words: list[str], trust: bool) -> list[str]:
-    """Load the φ of --phi DIRECTORY, and replace the directory by its text."""
+    """Load the φ of --phi DIRECTORY, and replace the directory by the text of φ."""
     before = next((index for index, word in enumerate(words[:-1]) if word == "--phi"), None)
     if before is None or not Path(words[before + 1]).is_dir():
         return words
@@ -190,9 +190,9 @@ def _configuration(what: str, words: list[str], trust: bool) -> tuple[TrainConfi
 
 
 def _with_flags(name: str, words: list[str], config: TrainConfig) -> Train:
-    """A configuration, changed by flags. Arguments of the environment are added to those in the configuration.
+    """Apply flags to a configuration; environment arguments are added to those in the configuration.
 
-    tyro does not get the latter: it would make a flag of each, and accept no others.
+    tyro does not see the latter, because it would make a flag of each and accept no others.
     """
     plain = Train(replace(_fitting(config, words), environment_arguments={}))
     command: Train = parse(Train, f"train {name}", words, plain, HELP["train"])
@@ -210,7 +210,7 @@ def _fitting(config: TrainConfig, words: list[str]) -> TrainConfig:
 
 
 def _tell_fitted(before: TrainConfig, now: TrainConfig, words: list[str]) -> None:
-    """Tell which numbers were chosen to fit the others."""
+    """Print the numbers that were changed to fit the others."""
     for name in ("environments", "updates_per_round"):
         old, new = (getattr(config.learner, name) for config in (before, now))
         if old != new and not any(word.startswith(f"--learner.{name.replace('_', '-')}") for word in words):

@@ -35,7 +35,7 @@ class Job(NamedTuple):
 
     @property
     def parts(self) -> tuple[object, ...]:
-        """Texts that may name classes of the user, whose modules an actor has to import."""
+        """Texts that may name user-defined classes, whose modules an actor has to import."""
         network = self.agent.network_config
         return self.config.policies, self.config.tasks, network.trunk_class, network.network_class
 

@@ -1,8 +1,8 @@
-"""The ledger of trajectories: a file with one line for the end of each request, on disk before the next checkpoint.
+"""The ledger of trajectories: a file with a line for the end of each request, flushed to disk before each checkpoint.
 
     asked for = learned + stale + poisoned + lost + surplus + forgotten + under way
 
-holds at every moment, also after actors or the learner were killed, because the file is only appended to.
+holds at all times, even after actors or the learner were killed, because the file is only appended to.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOST_ASKED = 100_000  # requests in one line of the file
 _NUMBERS = ("session", "resumed_at", "checkpoint", "asked", "sequence", "frames", "staleness", "updates")
 
 Fate = Literal["learned", "stale", "poisoned", "lost", "surplus"]
-"""Learned from; too old; malformed; lost with its actor; arrived after the end of the budget."""
+"""Learned from; too old; malformed, or an exception in the actor; lost with its actor; arrived after the budget."""
 
 
 class ActorId(NamedTuple):
@@ -53,7 +53,7 @@ class AccountError(RuntimeError):
 
 
 class Account:
-    """Sums over all trajectories. Each requested trajectory is settled at most once, and no other ever."""
+    """Sums over all trajectories. A trajectory is settled at most once, and only if it was requested."""
 
     def __init__(self) -> None:
         self.sessions = 0
@@ -98,7 +98,7 @@ class Account:
         self.sessions += 1
 
     def checkpoint(self, updates: int) -> None:
-        """Record a checkpoint; single trajectories from before the oldest one are no longer remembered."""
+        """Record a checkpoint, and forget single trajectories from before the oldest one."""
         self._checkpoints = [*self._checkpoints, updates][-KEPT_CHECKPOINTS:]
         if len(self._checkpoints) == KEPT_CHECKPOINTS:
             self._learned = [known for known in self._learned if known[0] > self._checkpoints[0]]
@@ -145,7 +145,7 @@ class Account:
             self.ask(actor, line["asked"])
 
     def check(self, learned_frames: int) -> None:
-        """Raise AccountError if the sums are inconsistent, or if the learner has another number of frames."""
+        """Raise AccountError if the sums are inconsistent, or differ from the learner's number of frames."""
         settled = sum(self.trajectories.values())
         if self.asked != settled + self.under_way:
             raise AccountError(

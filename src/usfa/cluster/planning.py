@@ -46,13 +46,13 @@ class Costs:
     frames: int
     """Environment steps."""
     act: float
-    """Seconds of an actor to collect it."""
+    """Seconds that an actor takes to collect it."""
     send: float
-    """Seconds of an actor to copy it to shared memory and to receive the next request."""
+    """Seconds that an actor takes to copy it to shared memory and to receive the next request."""
     learn: float
-    """Seconds of the learner to learn from it."""
+    """Seconds that the learner takes to learn from it."""
     publish: float
-    """Seconds of the learner to publish weights, write the ledger and send the next request."""
+    """Seconds that the learner takes to publish weights, write the ledger and send the next request."""
     trajectory_bytes: float
     """Bytes sent to the learner."""
     weights_bytes: float
@@ -155,7 +155,7 @@ def measure_costs(
 
 
 def _round(learner: Learner) -> tuple[float, ...]:
-    """Seconds to act, send, learn and publish, and bytes."""
+    """Run a round; return the seconds to act, send, learn and publish, and the bytes of the trajectory."""
     started = time.perf_counter()
     learner.step()
     elapsed = time.perf_counter() - started

@@ -24,8 +24,8 @@ __all__ = ["RayFleet", "connected", "cpus_here"]
 ANSWER_SECONDS = 5.0  # timeout of the first connection to a head node
 SETTINGS_FRAME = 4  # of HTTP/2
 FETCH_SECONDS = 600.0  # timeout for the transfer of a trajectory
-PROBE_SECONDS = 5.0  # between two connections to the head node, to see whether it lives
-LOST_SECONDS = 20.0  # without a connection to the head node; after 60, Ray would end this process without a word
+PROBE_SECONDS = 5.0  # between two checks that the head node accepts connections
+LOST_SECONDS = 20.0  # without a connection to the head node; after 60, Ray would end this process silently
 LOOPBACK = "127.0.0.1"
 STORE_BYTES = 2 * 2**30  # limit of shared memory on one machine; allocated on demand
 
@@ -57,7 +57,7 @@ def connected(config: ClusterConfig) -> Iterator[None]:
 
 @contextmanager
 def _explained(ray: Any) -> Iterator[None]:
-    """Turn errors of Ray into one sentence."""
+    """Turn errors of Ray into an InputError of one sentence."""
     try:
         yield
     except ray.exceptions.RayError as error:
@@ -227,7 +227,7 @@ class RayFleet:
         errors = self._ray.exceptions
         try:
             content = self._ray.get(answer, timeout=FETCH_SECONDS)
-        except errors.RayTaskError as error:  # an exception in the actor, as a rule of its environment
+        except errors.RayTaskError as error:  # an exception in the actor, usually of its environment
             return Arrival(actor, sequence, fate="poisoned", why=told(error.cause))
         except errors.RayError as error:
             return Arrival(actor, sequence, fate="lost", why=_cause(error))
@@ -254,7 +254,7 @@ class RayFleet:
 
 
 class _Head:
-    """The head node. Without it Ray goes on for a minute and then ends all processes, also that of the learner."""
+    """The head node. A minute after it is lost, Ray ends all processes, including the learner's."""
 
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")

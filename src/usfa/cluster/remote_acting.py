@@ -28,7 +28,7 @@ END_SECONDS = 10.0  # without an answer, after the budget is used up
 
 
 class Arrival(NamedTuple):
-    """The answer to a request: a delivery, or the reason of a failure. The greeting of a new actor has sequence 0."""
+    """The answer to a request: a delivery, or the reason for a failure. The greeting of a new actor has sequence 0."""
 
     actor: ActorId
     sequence: int
@@ -135,7 +135,7 @@ class _ActorState:
         self.asked = 0
         self.failures = 0  # since the last good trajectory, also of earlier processes
         self.greeted = False
-        self.heard = time.monotonic()  # when it was started, or answered
+        self.heard = time.monotonic()  # time of its start or last answer
 
 
 class ClusterActing(Acting):
@@ -155,7 +155,7 @@ class ClusterActing(Acting):
         self._report_problem = report_problem or (lambda _: None)
         self._versions = Versions.here()
         self._actors: list[_ActorState] = []
-        self._current: Arrival | None = None  # of the trajectory of the current round
+        self._current: Arrival | None = None  # with the trajectory of the current round
         self._taken_at, self._staleness_now = 0.0, 0
         self._longest = 0.0  # seconds to collect a trajectory
         self._updates = 0
@@ -183,7 +183,7 @@ class ClusterActing(Acting):
             self._drop(learner, arrival, fate, why)
 
     def _next(self) -> Arrival:
-        """Wait for an answer, or for the end of the patience with an actor that does not answer."""
+        """Wait for an answer, or until an actor counts as hung."""
         started = time.monotonic()
         while time.monotonic() < started + START_SECONDS:
             arrival = self._hung() or self._fleet.next(LISTEN_SECONDS)
@@ -196,9 +196,9 @@ class ClusterActing(Acting):
         )
 
     def _hung(self) -> Arrival | None:
-        """A failure in the name of an actor that has not answered for too long; None if there is none.
+        """A failed arrival for an actor that has not answered for too long; None if there is no such actor.
 
-        An actor that did not greet yet may wait for a free CPU, which is not its failure.
+        An actor that has not sent its greeting may be waiting for a free CPU, so it is started again without a failure.
         """
         now = time.monotonic()
         for actor in self._actors:
@@ -237,7 +237,7 @@ class ClusterActing(Acting):
         self.traffic.learned.append(_Learned(actor, frames, staleness, delivery.nbytes, *seconds))
 
     def _begin(self, learner: Learner) -> None:
-        """Start the actors, at the first round: before it, a resumed run has not loaded its state."""
+        """Start the actors. Called in the first round, when a resumed run has loaded its state."""
         self._layout = delivery_layout(learner.agent, learner.config, len(learner.seeds))
         session = self._ledger.begin(learner.updates)
         self._updates = learner.updates
@@ -312,7 +312,7 @@ class ClusterActing(Acting):
         self._ledger.settle(entry, actor.asked)
 
     def _replace(self, learner: Learner, failed: Arrival, fate: Fate, why: str) -> None:
-        """Settle all requests of an actor that failed, of which the others are lost with it, and start another one."""
+        """Settle the failed request of an actor, and its other open requests as lost; start a replacement."""
         for actor_id, sequence in self.account.open:
             if actor_id == failed.actor:
                 own: Fate = fate if sequence == failed.sequence else "lost"
@@ -327,7 +327,7 @@ class ClusterActing(Acting):
     # --- the end ---
 
     def close(self, learner: Learner) -> None:
-        """Stop the actors. A finished run waits a little for open requests, and writes off the others."""
+        """Stop the actors. A finished run waits briefly for open requests; those still open are recorded as lost."""
         try:
             if self._actors:
                 if learner.done:
@@ -336,7 +336,7 @@ class ClusterActing(Acting):
                 for actor, sequence in self.account.open:
                     entry = Entry(actor, sequence, "lost", updates=learner.updates, why="the learner stopped")
                     self._ledger.settle(entry)
-            elif learner.done and self.account.under_way:  # its process was killed while it waited for these
+            elif learner.done and self.account.under_way:  # an earlier process was killed while it waited for these
                 self._ledger.begin(learner.updates)
         finally:
             self._fleet.close()

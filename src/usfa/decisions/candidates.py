@@ -28,7 +28,7 @@ class CandidateSet(NamedTuple, Generic[Values]):
     z: Values  # [..., N, D]
     step_error: Values  # [..., D]  see Accuracy.step_error
     optimism: Values  # [..., N]  see Accuracy.optimism
-    horizon: Values  # [...]  number of steps that count, over which errors add up
+    horizon: Values  # [...]  effective number of steps, over which errors add up
     gap_scale: Values  # [...]  1 - action_gap: advantage learning divides differences between actions by it
 
     @staticmethod
@@ -93,11 +93,11 @@ class Accuracy:
         return CandidateSet(z, step_error, optimism, *others)
 
 
-_LONGEST_HORIZON = 1000.0  # where γ is 1 and the length of episodes is not known
+_LONGEST_HORIZON = 1000.0  # for γ near 1 if the length of episodes is not known
 
 
 def task_tensor(w: Array) -> Tensor:
-    """Tasks [..., D] as a decision rule gets them: of moderate length, which does not change any decision."""
+    """Tasks [..., D] as inputs of a decision rule, scaled to a moderate length, which does not change any decision."""
     return torch.from_numpy(moderate(w)[0]).float()
 
 
@@ -110,7 +110,8 @@ def assumed_accuracy(features: int) -> Accuracy:
     return Accuracy((0.06,) * features, ((0.0, 0.0), (0.5, 0.2), (1.0, 0.9)))
 
 
-_LONGER, _SHORTER = 2 + 1e-9, 0.01  # times the longest and the shortest training task; the paper's tasks are within
+# Bounds of the length of z, as multiples of the longest and the shortest training task; the paper's tasks are within.
+_LONGER, _SHORTER = 2 + 1e-9, 0.01
 _LARGEST_Z = 1e6
 
 
@@ -149,7 +150,7 @@ def candidate_set(
 
 
 def _of_learned_length(w: Array, training_tasks: Array, sampler: PolicySampler) -> Array:
-    """The policy z of each task, [..., D]; if z is far longer or shorter than all learned policies, of their length.
+    """The policy z of each task, [..., D], scaled to a learned length if it is far longer or shorter than M's tasks.
 
     The optimal policy of a task does not depend on the task's length, but a network does not know that.
     """

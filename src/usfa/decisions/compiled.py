@@ -98,7 +98,7 @@ def _decide(
             share[n], stake, across = _errors(psi[b, n, own[n]], w[b], z[b, n], step_error[b])
             margin[n] = 0.0 if steady else 2 * caution * across
             doubt[n] = caution * optimism[b, n] * stake
-        # If z·w ≤ 0 for every z in C, no policy serves the task: no margin and ψ as it is, as in Eq. 3.
+        # If z·w ≤ 0 for every z in C, no policy serves the task: use no margin and an unchanged ψ, as in Eq. 3.
         serves = share.max() > 0
         if not serves:
             margin[:] = 0
@@ -135,7 +135,7 @@ def _values(
         q[a], along[a] = value, own_value
         if best < 0 or own_value > highest:
             best, highest = a, own_value
-    return max(best, 0)  # as argmax does if nothing is legal
+    return max(best, 0)  # like argmax if nothing is legal
 
 
 @compiled(inner=True)
@@ -158,7 +158,7 @@ def _errors(
 
 @compiled(inner=True)
 def _temper(q: NDArray[Any], along: NDArray[Any], own: int, share: float, trust: float, gap_scale: float) -> None:
-    """Shrink the differences of `q` [A] from that of the own action, those across z to a share (`temper`)."""
+    """Shrink the differences of `q` [A] from the value of the own action, as `usfa.functional.temper` does."""
     at_own, along_own = q[own], along[own]
     for a in range(len(q)):
         if q[a] > -np.inf:

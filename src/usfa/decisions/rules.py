@@ -51,7 +51,7 @@ class Situation(NamedTuple):
     legal: Tensor  # [B, A]        bool
     step_error: Tensor  # [B, D]        one-step error of ψ, see Accuracy.step_error
     optimism: Tensor  # [B, N]        overestimation by ψ of each policy, see Accuracy.optimism
-    horizon: Tensor  # [B]           number of steps that count
+    horizon: Tensor  # [B]           effective number of steps
     gap_scale: Tensor  # [B]           1 - action_gap, undoes advantage learning
     state: RuleState | None = None  # Decision.state of the previous step; None at the start of episodes
 
@@ -104,7 +104,7 @@ class Follow:
 
 @dataclass(frozen=True)
 class _WithCaution:
-    """A rule whose measured errors of ψ are multiplied by `caution`."""
+    """A rule that multiplies the measured errors of ψ by `caution`."""
 
     kind: ClassVar[str]
     improves: ClassVar[bool] = True
@@ -139,9 +139,9 @@ class Cautious(_WithCaution):
 class Steady(_WithCaution):
     """Follow the best policy, and improve on it only where the gain is worth several times its cost.
 
-    The cost of an action is what it loses along z. Gains across z count by 1 / (1 + ρH), an estimate of how many times
-    too large they are if ψ has an error of ρ in each of H steps. The values of policies are reduced by their optimism,
-    as in :class:`Cautious`. What advantage learning adds to differences between actions is undone. With an exact ψ,
+    The cost of an action is its loss along z. Gains across z are divided by 1 + ρH, an estimate of how many times too
+    large they are if ψ has an error of ρ in each of H steps. The values of policies are reduced by their optimism, as
+    in :class:`Cautious`. The increase of differences between actions by advantage learning is undone. With an exact ψ,
     learned without advantage learning, this is Eq. 3. For the theory see docs/decision-rules.md.
     """
 
@@ -149,7 +149,7 @@ class Steady(_WithCaution):
 
 
 BuiltIn = Gpi | Follow | Cautious | Steady
-"""Rules that are decided by one compiled loop."""
+"""Rules that the compiled loop implements."""
 
 
 def _decided_by(rule: Gpi | Follow | _WithCaution, situation: Situation) -> Decision:
@@ -171,7 +171,7 @@ PAPER_RULE = "gpi"
 
 
 def parse_rule(rule: str | Rule) -> Rule:
-    """A rule from its name ("gpi", "follow", "cautious", "steady:0.5", "module:Class"), or the object itself."""
+    """Make a rule from its name ("gpi", "follow", "cautious", "steady:0.5", "module:Class"), or return the object."""
     if not isinstance(rule, str):
         if isinstance(rule, type) or not isinstance(rule, Rule):
             raise InputError(f"The rule is {rule!r}; expected a name ({', '.join(RULES)}) or an object with decide().")
@@ -211,7 +211,7 @@ def _caution(name: str, text: str) -> float:
 
 
 def decided(rule: Rule, situation: Situation) -> Decision:
-    """Decide by a rule; raise InputError if a rule of a user returns an invalid decision."""
+    """Decide by a rule; raise InputError if a user-defined rule returns an invalid decision."""
     decision = rule.decide(situation)
     if isinstance(rule, BuiltIn):
         return decision

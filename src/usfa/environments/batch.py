@@ -35,7 +35,7 @@ __all__ = [
 Environment = gym.Env[Any, Any]
 
 LARGEST_PHI = 1e15
-"""Largest entry of φ: squared errors of returns of this size still fit into single precision."""
+"""Largest entry of φ that is allowed: squared errors of such returns still fit into single precision."""
 
 
 class Step(NamedTuple):
@@ -77,7 +77,7 @@ class Batch(Protocol):
 
     @property
     def saves_exactly(self) -> bool:
-        """Whether :meth:`state` does not interrupt any episode."""
+        """Whether :meth:`state` interrupts no episode."""
         ...
 
     def __len__(self) -> int: ...
@@ -94,7 +94,7 @@ class Batch(Protocol):
 
 
 class WrappedBatch:
-    """A batch around another one, which it delegates everything to; subclasses change φ in `step`."""
+    """A batch that delegates everything to another one; subclasses change φ in `step`."""
 
     def __init__(self, inside: Batch, features: int) -> None:
         self._inside = inside
@@ -198,7 +198,7 @@ class EnvironmentBatch:
     def _step_one(self, index: int, action: int, step: Step) -> None:
         observation, reward, terminated, truncated, info = self.envs[index].step(action)
         step.phi[index] = self._checked_phi(reward)
-        own_reward = info.get("scalar_reward", np.nan)  # set by VectorReward; it can be a vector all the same
+        own_reward = info.get("scalar_reward", np.nan)  # set by VectorReward; may still be a vector
         step.reward[index] = own_reward if np.ndim(own_reward) == 0 else np.nan
         self._episode_phi[index] += step.phi[index]
         if terminated or truncated:
@@ -234,7 +234,7 @@ class EnvironmentBatch:
         self.first[index] = first
 
     def _warn_of_bounds(self, observation: object) -> None:
-        """Warn once of a vector that is farther outside of its space than the space is wide."""
+        """Warn once if a vector is outside of its space by more than the width of the space."""
         space = self.envs[0].observation_space
         if self._warned or self.spec.is_image or not isinstance(space, gym.spaces.Box):
             return
@@ -264,7 +264,7 @@ class EnvironmentBatch:
         """Return everything that a resumed run needs to continue exactly, JSON-ready.
 
         An environment without `get_state` and `set_state` cannot be saved in the middle of an episode. It starts a
-        new one here, also in the run that continues, so that both runs stay equal.
+        new episode here, also in the run that is saved, so that this run and a resumed one stay equal.
         """
         return {
             "envs": [self._state_of(index) for index in range(len(self))],
@@ -278,7 +278,7 @@ class EnvironmentBatch:
 
     @property
     def saves_exactly(self) -> bool:
-        """Whether :meth:`state` does not interrupt any episode."""
+        """Whether :meth:`state` interrupts no episode."""
         return all(is_savable(env) for env in self.envs)
 
     def _state_of(self, index: int) -> dict[str, Any]:
@@ -307,7 +307,7 @@ class EnvironmentBatch:
         env: Any
         for index, (env, saved) in enumerate(zip(self.envs, state["envs"], strict=True)):
             if "restart_seed" in saved:
-                self._reset(index, saved["restart_seed"])  # sets the observation too, in case it ignores seeds
+                self._reset(index, saved["restart_seed"])  # also sets the observation, in case the env ignores seeds
             else:
                 with failing_in("set_state", env):
                     env.set_state(saved)
@@ -328,7 +328,7 @@ def failing_in(method: str, env: Environment) -> Iterator[None]:
 
 
 def close_environment(env: Environment) -> None:
-    """Close an environment; warn if that fails, because everything was done with it already."""
+    """Close an environment; if that fails only warn, because the environment is no longer needed."""
     try:
         env.close()
     except Exception as error:  # the environment is the user's code and may raise anything
@@ -337,7 +337,7 @@ def close_environment(env: Environment) -> None:
 
 
 def real_numbers(values: object) -> NDArray[np.float64]:
-    """A copy as real numbers; a single NaN for texts, complex numbers and anything else."""
+    """Copy values as real numbers; return a single NaN for texts, complex numbers and anything else."""
     try:
         given = np.asarray(values)
     except ValueError:  # lists of different lengths

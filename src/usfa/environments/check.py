@@ -44,7 +44,7 @@ __all__ = ["check_environment"]
 
 LONG = 10  # steps; shorter episodes of one length do not look like a time limit
 SLOW = 1000  # steps per second
-COMPARED = 100  # moments per walk that the checks of repetition compare
+COMPARED = 100  # moments per walk that the repetition checks compare
 _ORDER: tuple[Severity, ...] = ("error", "warning", "note")
 Record = list[tuple[Any, ...]]
 
@@ -59,18 +59,18 @@ def check_environment(
     seed: int = 0,
     console: Console | None = None,
 ) -> list[Finding]:
-    """Take random steps in an environment and list problems for an agent, the worst first.
+    """Take random steps in an environment and list its problems, the worst first.
 
-    No error means that `usfa train` will run. InputError if the environment cannot be made at all.
+    If none is an error, `usfa train` will run. InputError if the environment cannot be made at all.
 
     Args:
         environment: a name, as for :func:`usfa.environments.make`; a class or function that makes one; or an instance,
             which is left open.
         phi: source of φ: "reward", "info", "module:function" or a function.
-        arguments: of the environment.
+        arguments: arguments of the environment.
         steps: number of random steps.
-        seed: of the environment and the actions.
-        console: shows a progress bar while the check runs.
+        seed: random seed of the environment and the actions.
+        console: for a progress bar; None shows nothing.
     """
     if not (isinstance(steps, int) and isinstance(seed, int) and steps >= 1 and seed >= 0):
         raise InputError(f"steps is {steps!r} and seed {seed!r}; expected whole numbers, at least 1, and 0 or more.")
@@ -84,7 +84,7 @@ def check_environment(
 
 
 def _collect(*parts: Iterable[Finding]) -> list[Finding]:
-    """Keep the first finding of every check and sort by severity; a fatal one replaces a milder one of its check."""
+    """Keep one finding per check, the fatal one if there is one and otherwise the first; sort by severity."""
     found: dict[str, Finding] = {}
     for part in parts:  # a fatal finding ends only its part
         try:
@@ -136,7 +136,7 @@ def _check_random_steps(
 
 
 class _Statistics:
-    """Counts over a walk and its last moment; observations may be large, so the others are not kept."""
+    """Counts over a walk. Only the last moment is kept, because observations may be large."""
 
     def __init__(self, declared: Declared) -> None:
         self.declared = declared
@@ -144,13 +144,13 @@ class _Statistics:
         self.seconds = 0.0
         self.length = 0  # of the present episode
         self.lengths: list[int] = []  # of the episodes that ended
-        self.truncations = 0  # followed by another episode
+        self.truncations = 0  # truncated episodes, if another one followed
         self.restarts = 0  # truncations whose last observation equals the next episode's first
         self.moved = False  # an observation differed from the one before it
         self.masked: set[bool] = set()  # whether infos had an action_mask
         self.paid: Any = False  # [D], features that were not always 0
         self.before: Moment | None = None
-        self.copies: tuple[Any, Any] = (None, None)  # of its observation and reward
+        self.copies: tuple[Any, Any] = (None, None)  # of the observation and reward in `before`
 
     def add(self, moment: Moment) -> Iterator[Finding]:
         """Check the next moment of the walk and count it."""
@@ -319,7 +319,7 @@ def _walk_from_seed(env: Environment, actions: int, seed: int) -> Iterator[Momen
 
 
 def _walk_onwards(env: Environment, here: Moment, actions: int) -> Iterator[Moment]:
-    """Walk on from this moment, which is not repeated."""
+    """Walk on from this moment, without yielding it again."""
     return islice(walk(env, here, actions, np.random.default_rng(1)), 1, None)
 
 

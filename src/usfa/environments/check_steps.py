@@ -148,7 +148,7 @@ class Moment(NamedTuple):
 
 
 def walk(env: Environment, moment: Moment, actions: int, rng: np.random.Generator) -> Iterator[Moment]:
-    """Yield this moment and those after it under random legal actions, over any number of episodes."""
+    """Take random legal actions without end, over several episodes; yield `moment`, then each result."""
     while True:
         yield moment
         moment = begin(env, None) if moment.over else act(env, int(rng.choice(legal_actions(moment.info, actions))))
@@ -310,7 +310,7 @@ def check_endings(moment: Moment) -> Iterator[Finding]:
 
 
 def check_copy(name: str, returned: Any, copy: Any) -> Iterator[Finding]:
-    """Compare what an earlier step returned with the copy made at that time."""
+    """Check that an observation or reward still equals the copy made when it was returned."""
     if not same(returned, copy):
         yield warning(
             f"{name}-copy",

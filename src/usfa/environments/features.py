@@ -38,13 +38,13 @@ _MO_GYMNASIUM: dict[str, tuple[str, ...]] = {
     "mo-walker2d": _RUNNER,
     "resource-gathering": ("survival", "gold", "diamond"),
 }
-"""Objectives of MO-Gymnasium's environments, by name without version; it has no names for them itself."""
+"""Objectives of MO-Gymnasium's environments, by name without version; MO-Gymnasium itself has no names for them."""
 
 
 def feature_names(env: gym.Env[Any, Any]) -> tuple[str, ...]:
     """A name for each feature: the environment's own `feature_names`, MO-Gymnasium's objectives, or φ1, φ2, …
 
-    With φ computed by a function of the user, the features are not those of the environment, and have no names.
+    If a function of the user computes φ, the features are φ1, φ2, …, because they are not those of the environment.
     """
     if isinstance(env, LearnedReward):
         return env.phi.feature_names

@@ -25,7 +25,7 @@ def check_history(history: int) -> None:
 class History:
     """The last H observations of B environments and the actions after them, oldest first.
 
-    The first observation of an episode also fills the places of earlier ones, whose actions are -1.
+    When an episode begins, its first observation fills all H places, and the actions are -1.
 
     Args:
         length: H.
@@ -46,25 +46,25 @@ class History:
         return self._actions if self.length > 1 else self._actions[:, 0]
 
     def act(self, action: NDArray[np.int64]) -> None:
-        """Add the actions [B] in the present observations."""
+        """Add the actions [B] taken after the present observations."""
         self._actions[:, :-1] = self._actions[:, 1:]
         self._actions[:, -1] = action
 
     def see(self, observation: NDArray[Any], first: NDArray[np.bool_]) -> None:
-        """Add the next observations [B, ..., C]; where they are the first of an episode, forget all before."""
+        """Add the next observations [B, ..., C]; where `first`, forget everything before them."""
         channels = observation.shape[-1]
         self.observation[..., :-channels] = self.observation[..., channels:]
         self.observation[..., -channels:] = observation
         self.begin(observation, first)
 
     def begin(self, observation: NDArray[Any], first: NDArray[np.bool_]) -> None:
-        """Forget everything before observations that are the first of an episode."""
+        """Where `first`, forget everything before these observations."""
         if first.any():
             self.observation[first] = np.concatenate([observation[first]] * self.length, axis=-1)
             self._actions[first] = -1
 
     def state(self) -> dict[str, Any]:
-        """Return everything, JSON-ready."""
+        """Return the observations and actions, JSON-ready."""
         content = base64.b64encode(np.ascontiguousarray(self.observation).tobytes()).decode()
         return {"observations": content, "actions": self._actions.tolist()}
 

@@ -31,12 +31,12 @@ __all__ = [
 ]
 
 LEARNED = "learned:"
-"""Before the checksum of a learned φ."""
+"""Prefix of the text of a learned φ, before its checksum."""
 
 
 @runtime_checkable
 class FrozenPhi(Protocol):
-    """A learned φ(s, a, s′) that does not change any more, or φ of the last H observations and actions and s′."""
+    """A learned φ(s, a, s′) that is final, or a learned φ of the last H observations, their actions, and s′."""
 
     features: int
     history: int  # H
@@ -44,7 +44,7 @@ class FrozenPhi(Protocol):
 
     @property
     def text(self) -> str:
-        """LEARNED and the checksum of its content."""
+        """`LEARNED`, followed by the checksum of the content."""
         ...
 
     @property
@@ -60,10 +60,10 @@ class FrozenPhi(Protocol):
         """φ [B, D] of B transitions.
 
         Args:
-            observation: encoded; the last H, see :class:`usfa.environments.history.History`.
+            observation: the last H observations, encoded, see :class:`usfa.environments.history.History`.
             action: [B], or [B, H].
-            next_observation: encoded.
-            rewards: [B, K], only if φ is computed from them.
+            next_observation: the next observation, encoded.
+            rewards: [B, K]; used only if φ is computed from them.
         """
         ...
 
@@ -94,7 +94,7 @@ def known_phi(text: str) -> FrozenPhi:
 
 
 def with_rewards(env: gym.Env[Any, Any], texts: Sequence[str]) -> gym.Env[Any, Any]:
-    """Wrap an environment so that its reward is a vector: of these rewards, or, without any, the reward it has."""
+    """Wrap an environment so that its reward is the vector of these rewards, or of its own reward if there are none."""
     if texts:
         return RewardVector(env, rewards_of(texts))
     return env if env.has_wrapper_attr("reward_space") else RewardVector(env, rewards_of(["reward"]))

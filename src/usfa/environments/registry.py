@@ -81,7 +81,7 @@ _REGISTERED: dict[str, Callable[..., Environment]] = {}
 
 
 def register(name: str, environment: Callable[..., Environment] | Environment) -> None:
-    """Register a class, a function or an instance, which is copied, under a name for configurations in this process."""
+    """Register a class, a function, or an instance to copy, under a name for configurations in this process."""
     if not isinstance(name, str) or ":" in name or name in ENVIRONMENTS:
         raise InputError(f"The environment cannot be registered as {name!r}; expected a new name without a colon.")
     if not (callable(environment) or isinstance(environment, gym.Env)):
@@ -95,7 +95,7 @@ class EnvironmentSource:
 
     create: Callable[[], Environment]
     create_batch: Callable[[Sequence[int], float], Batch] | None = None
-    """Makes a batch from a seed per environment and γ; None steps a list of single ones."""
+    """Makes a batch from seeds, one per environment, and γ; if None, a batch is a list of single environments."""
 
     def one(self) -> Environment:
         return self.create()
@@ -118,7 +118,7 @@ class EnvironmentSource:
 def source(
     environment: str | Callable[..., Environment] | Environment, /, phi: PhiSource = "reward", **arguments: Any
 ) -> EnvironmentSource:
-    """Source of environments by name, as in :func:`make`; from a class or function; or copies of an instance.
+    """Make a source of environments from a name, as in :func:`make`, a class or function, or an instance to copy.
 
     Copies start with the same random generator: they differ only if `reset(seed=…)` seeds it, as it should.
     """
@@ -133,7 +133,7 @@ def source(
         return EnvironmentSource(lambda: with_phi(_copy(environment), phi))
     if not isinstance(environment, str):
         return EnvironmentSource(lambda: with_phi(_created(environment, repr(environment), arguments), phi))
-    if environment in _REGISTERED:  # the creator, because other processes do not know the name
+    if environment in _REGISTERED:  # keep the creator, because other processes do not know the name
         created = _REGISTERED[environment]
         return EnvironmentSource(lambda: with_phi(_created(created, repr(environment), arguments), phi))
     together = ENVIRONMENTS[environment].create_batch if environment in ENVIRONMENTS and phi == "reward" else None
@@ -182,7 +182,7 @@ def make(name: str, /, phi: PhiSource = "reward", **arguments: Any) -> Environme
             ("minecart-v0"), if need be with the module that registers it ("own_module:Own-v0"); or a class of your own
             ("own_module:Own") or a function that makes one. Modules are imported.
         phi: source of φ: "reward", "info", "module:function" or a function, see :class:`VectorReward`.
-        arguments: of the environment.
+        arguments: arguments of the environment.
     """
     if not isinstance(name, str):
         raise InputError(f"The environment is {name!r}; expected its name, such as 'trip' or 'own_module:Own'.")
@@ -289,14 +289,14 @@ def _copy(env: Environment) -> Environment:
 
 
 def check_trusted(name: str | None, trust: bool, phi: str = "reward") -> None:
-    """Raise InputError if a file, which may be from anywhere, would run code that the user has not chosen.
+    """Raise InputError if a file, which may come from anyone, would run code that the user has not chosen.
 
     "module:Env-v0" and "module:Class" import the module, which runs its code. Environment classes in modules that the
     user has imported are allowed. Functions are not, neither for the environment nor for φ, because they would be
     called with arguments from the file.
 
     Args:
-        name: of the environment; None if it does not come from the file.
+        name: name of the environment; None if it does not come from the file.
         trust: allow everything.
         phi: source of φ.
     """

@@ -1,4 +1,4 @@
-"""Several scalar rewards of one environment: the tasks of somebody who has no φ."""
+"""Several scalar rewards of one environment, as tasks for users who have no φ."""
 
 from __future__ import annotations
 
@@ -66,10 +66,10 @@ class Reward:
 
 
 def reward_texts(rewards: object) -> tuple[str, ...]:
-    """The texts of rewards, which can be saved; "tasks:NAME" becomes a text for each task of the set.
+    """Convert rewards to texts, which can be saved; "tasks:NAME" becomes a text for each task of the set.
 
     Args:
-        rewards: a text or a function, or several; a text may list several, separated by commas before a word.
+        rewards: a text, a function, or a list of them; a text may hold several rewards, separated by commas.
     """
     listed = list(rewards) if isinstance(rewards, list | tuple) else [rewards]
     words = [word for reward in listed for word in (_BETWEEN.split(reward) if isinstance(reward, str) else [reward])]

@@ -24,11 +24,11 @@ class ObservationSpec:
     | space                                  | encoded                                                    |
     |----------------------------------------|------------------------------------------------------------|
     | Discrete                               | one-hot, [states]                                          |
-    | MultiDiscrete, MultiBinary, and a Box  | two or three with few combinations: one-hot, a place for   |
-    | of whole numbers with few values       | each; else one-hot per entry, [sum of counts]              |
+    | MultiDiscrete, MultiBinary, and a Box  | 2 or 3 entries with few combinations: one-hot of these;    |
+    | of whole numbers with few values       | otherwise one-hot per entry, [sum of counts]               |
     | Box of bytes 0..255 with 2 to 4 axes   | image [H, W, C]; see :meth:`_image`                        |
     | any other Box                          | float32, flattened, [F]; bounded entries scaled to -1..1   |
-    | Dict, Tuple without images             | their parts one behind the other, [F]                      |
+    | Dict, Tuple without images             | their encoded parts, concatenated, [F]                     |
 
     It is saved with every agent, so that a loaded agent encodes observations as the trained one did.
     """
@@ -47,7 +47,7 @@ class ObservationSpec:
     def __post_init__(self) -> None:
         if len(self.shape) not in (1, 3) or not all(
             1 <= size < 2**31 for size in self.shape
-        ):  # of a file that is not ours
+        ):  # from a file that is not ours
             raise InputError(f"The shape of observations is {self.shape}; expected (F,), or (H, W, C) of an image.")
 
     @classmethod
@@ -107,8 +107,9 @@ class ObservationSpec:
 
     @classmethod
     def _image(cls, given: tuple[int, ...]) -> ObservationSpec:
-        """Spec of [H, W, C]; of [C, H, W], if C is the smallest axis; of grey [H, W]; of a stack of frames [S, H, W, C]
-        or [S, C, H, W], whose channels are concatenated.
+        """Make the spec of an image: [H, W, C]; [C, H, W], if C is the smallest axis; or grey [H, W].
+
+        Frames stacked as [S, H, W, C] or [S, C, H, W] are concatenated along the channels.
         """
         match given:
             case (height, width):
@@ -218,7 +219,7 @@ def _array_of(observation: object) -> NDArray[Any]:
 
 
 def _has_channels_first(given: tuple[int, ...]) -> bool:
-    """Whether an image has fewer channels than rows and columns, on its third-last axis."""
+    """Whether the third-last axis holds the channels: it is smaller than the last two."""
     return given[-3] < min(given[-2:])
 
 
@@ -246,7 +247,7 @@ def _is_small_table(space: gym.spaces.Box) -> bool:
 
 
 def _is_image(space: gym.spaces.Box) -> bool:
-    """Whether a Box is of uint8 from 0 to 255; other bounds, such as planes of a board game, are not images."""
+    """Whether a Box is an image: uint8 from 0 to 255. Other bounds, such as planes of a board game, are not."""
     bytes_ = space.dtype == np.uint8 and bool((space.low == 0).all() and (space.high == 255).all())
     return bytes_ and len(space.shape) in (2, 3, 4) and math.prod(space.shape) > 0
 
@@ -256,7 +257,7 @@ def _times(shape: tuple[int, ...]) -> str:
 
 
 def _one_hot(values: NDArray[Any], counts: tuple[int, ...], starts: tuple[int, ...]) -> NDArray[np.float32]:
-    """Encode integers [..., K] as [..., sum of counts], a one for each."""
+    """Encode integers [..., K] as [..., sum of counts], with a one for each integer."""
     spread = values if len(counts) == 1 else values.repeat(counts, axis=-1)
     hot = spread == _numbers(counts, starts)
     if values.dtype.kind not in "iub" or not (hot.sum(axis=-1) == len(counts)).all():

@@ -104,7 +104,7 @@ class VectorReward(gym.Wrapper[Any, Any, Any, Any]):
 
 
 def learned_phi(phi: PhiSource) -> FrozenPhi | None:
-    """The learned φ that a source names or is; None for other sources."""
+    """Return the learned φ of a source, which is the φ itself or its text; None for other sources."""
     if isinstance(phi, str):
         return known_phi(phi) if phi.startswith(LEARNED) else None
     return phi if isinstance(phi, FrozenPhi) else None

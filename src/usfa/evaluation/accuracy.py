@@ -70,7 +70,7 @@ def measured_accuracy(
         environments: the environments of the training.
         learned: M and D_z.
         gamma: γ of the learner.
-        frames: approximate number of environment steps, limited to 24 to 192 environments.
+        frames: approximate number of environment steps; they are taken in 24 to 192 environments.
         rng: for environments and policies.
     """
     length, size = _length(gamma), _size(gamma, frames)
@@ -86,7 +86,7 @@ def measured_accuracy(
 
 
 def measuring_steps(gamma: float, frames: int) -> int:
-    """Environment steps that :func:`measured_accuracy` takes at least."""
+    """Approximate number of environment steps that :func:`measured_accuracy` takes."""
     return _length(gamma) * _size(gamma, frames)
 
 
@@ -150,7 +150,7 @@ def _errors(psi: Tensor, greedy: Tensor, trajectory: Trajectory, lambda_: float)
 
 
 def _step_errors(followed: _Followed, z: Array, own: slice) -> list[float]:
-    """ρ, [D]: for each feature, along the policies of M with a small weight on it, or along all if there are none."""
+    """ρ, [D]: for each feature, along the policies of M with a small weight on it, or along all if none has one."""
     errors = []
     for feature, weights in enumerate(np.abs(z[own]).T):
         ignoring = weights <= np.abs(z[own]).max(axis=1) / 2

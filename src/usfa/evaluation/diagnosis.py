@@ -234,7 +234,7 @@ def _actor_table(by_rule: Mapping[str, _Played], by_policy: Mapping[str, _Played
 
 
 def _longest(steps: Mask) -> int:
-    """Most marked steps [T, B] in a row in any episode."""
+    """The longest run of marked steps [T, B] in any episode."""
     longest = current = np.zeros(steps.shape[1], np.int64)
     for row in steps:
         current = (current + 1) * row

@@ -1,4 +1,4 @@
-"""Episodes: :func:`acting` plays them, for every task and candidate set in one batch of environments."""
+"""Play episodes for all tasks and candidate sets in one batch of environments."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def playing(
     label: str, environments: EnvironmentSource, episodes: int, console: Console | None
 ) -> Iterator[OnStep | None]:
     """Show a progress bar over the steps of episodes while they are played; without a console do nothing."""
-    if console is None:  # without making an environment to find the step limit
+    if console is None:  # do not make an environment only for its step limit
         yield None
         return
     with environments.opened() as env:

@@ -36,7 +36,7 @@ _CHANGE_NOTHING = (gym.wrappers.OrderEnforcing, gym.wrappers.PassiveEnvChecker)
 def exact_mdp(env: Environment) -> TabularMDP | None:
     """Tables of an environment; None if it has none, or if a wrapper changes observations, actions or rewards.
 
-    With a learned φ, the tables hold that one.
+    If φ is learned, the tables contain the learned φ.
     """
     inner: Any = env
     while isinstance(inner, _CHANGE_NOTHING):

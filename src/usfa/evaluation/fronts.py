@@ -107,7 +107,7 @@ def front_of(
 
 
 def _table(w: Array, discounted: Array, undiscounted: Array, optimal: Array) -> pd.DataFrame:
-    """From preferences [K, D], returns of episodes [E, K, D] and the best utilities [K]."""
+    """Make the table from preferences [K, D], returns of episodes [E, K, D] and the best utilities [K]."""
     values, utility = discounted.mean(axis=0), np.einsum("ekd,kd->ek", discounted, w)
     columns = {
         **_columns("w", w),
@@ -203,7 +203,7 @@ def read_known_table(path: Path, features: int) -> Array:
     """Values [P, D] of a table from :func:`known_table`, or of any CSV with columns value1 … valueD."""
     names = [f"value{index}" for index in range(1, features + 1)]
     try:
-        table = pd.read_csv(path, dtype=str)  # Python reads floats to the bit
+        table = pd.read_csv(path, dtype=str)  # Python parses floats exactly
         return parse_tasks(table[names].to_numpy(np.float64), features)
     except OSError as error:
         raise InputError(f"File {path} cannot be read: {error.strerror}.") from error

@@ -45,7 +45,7 @@ def known_shares(agent: TrainedAgent, w: Array) -> Array:
 
 
 def warn_of_shares(w: Array, shares: Array) -> None:
-    """Warn of tasks of whose reward φ cannot express a large share: their scores are those of another reward."""
+    """Warn of tasks for which φ cannot express a large share of the reward, so that their scores mislead."""
     large = [
         f"{share:.0%} of {format_task(task)}" for task, share in zip(w, shares, strict=True) if share > LARGE_SHARE
     ]
@@ -59,7 +59,7 @@ def warn_of_shares(w: Array, shares: Array) -> None:
 
 @dataclass(frozen=True)
 class _PhiAndRewards:
-    """A learned φ with rewards behind it: D + K features."""
+    """A learned φ with rewards appended: D + K features."""
 
     phi: FrozenPhi
     extra: tuple[str, ...]
@@ -100,7 +100,7 @@ class _PhiAndRewards:
 
 
 def rewarded_environments(agent: TrainedAgent, rewards: Sequence[str], trust: bool) -> EnvironmentSource:
-    """Environments of an agent whose φ is followed by rewards, [D + K]; :class:`RewardedEpisodes` separates them."""
+    """Environments of an agent with rewards appended to φ, [D + K]; :class:`RewardedEpisodes` separates them."""
     environments = environments_of(agent, trust)  # raises if the file names modules that are not trusted
     file = agent.file
     if file.phi.startswith(LEARNED):
@@ -111,8 +111,9 @@ def rewarded_environments(agent: TrainedAgent, rewards: Sequence[str], trust: bo
 
 
 class RewardedEpisodes(WrappedBatch):
-    """Episodes of K tasks in turn: passes φ on, and adds up the reward of each environment's task until its episode
-    ends.
+    """Episodes of K tasks in turn, with the sum of the reward of each environment's task until its episode ends.
+
+    Steps contain φ without the appended rewards.
     """
 
     def __init__(self, inside: Batch, w: Array) -> None:

@@ -1,8 +1,8 @@
 """Scores of trained agents on tasks: exact in finite MDPs, the mean return of whole episodes elsewhere.
 
 Training scores its snapshots with a :class:`Scorer`, and `usfa evaluate` does the same through :func:`evaluate`. Both
-draw random numbers by the rule of :class:`ScoringProtocol`, so that an evaluation with the seed of a training run
-repeats the scores of its last snapshot.
+seed random numbers as in :class:`ScoringProtocol`, so that an evaluation with the seed of a training run reproduces the
+scores of its last snapshot.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def evaluate(
 
     Returns: a row for each candidate set, rule and task: candidates, rule, task, score, std (of the episodes), optimal,
     gap. With a learned φ or with rewards also unexplained, the share of the reward that φ cannot express, measured in
-    the episodes or, without rewards, when φ was learned; NaN where it is not known. A large share is warned of.
+    the episodes or, without rewards, when φ was learned; NaN where it is not known. Warns of a large share.
     """
     check_agent(agent)
     protocol = ScoringProtocol(episodes, epsilon, seed, exact)
@@ -265,7 +265,7 @@ def candidates_name(agent: TrainedAgent, candidates: str | ArrayLike | None) -> 
 
 
 def _listed_candidates(candidates: str | ArrayLike | Sequence[str] | None) -> list[Any]:
-    """Several names are several candidate sets; everything else is one."""
+    """A list of candidate sets: one for each name, or a single one for everything else."""
     if isinstance(candidates, str) or not isinstance(candidates, Sequence):
         return [candidates]
     if not candidates:
@@ -274,7 +274,7 @@ def _listed_candidates(candidates: str | ArrayLike | Sequence[str] | None) -> li
 
 
 def _task_rows(tasks: str | ArrayLike, features: int) -> Array:
-    """One vector is one task; everything else is several."""
+    """Tasks [K, D]; a single vector is one task."""
     rows: Any = np.asarray(tasks) if hasattr(tasks, "__array__") else tasks
     if not isinstance(rows, str) and isinstance(rows, Iterable) and all(isinstance(entry, Real) for entry in rows):
         rows = [rows]

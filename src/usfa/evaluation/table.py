@@ -96,7 +96,7 @@ def read_scores(path: Path) -> pd.DataFrame:
         scores = pd.read_csv(io.BytesIO(content), dtype=texts, converters=numbers, keep_default_na=False)
     except (OSError, EOFError, zlib.error, ValueError) as error:
         raise InputError(f"File {path} is not a table of scores: {told(error)}.") from error
-    if list(scores.columns) == [name for name in SCORE_COLUMNS if name != "rule"]:  # of a version without other rules
+    if list(scores.columns) == [name for name in SCORE_COLUMNS if name != "rule"]:  # written when gpi was the only rule
         scores.insert(list(SCORE_COLUMNS).index("rule"), "rule", PAPER_RULE)
     if list(scores.columns) != list(SCORE_COLUMNS):
         raise InputError(f"File {path} has the columns {list(scores.columns)}; expected {list(SCORE_COLUMNS)}.")

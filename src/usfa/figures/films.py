@@ -64,7 +64,7 @@ def compose(view: Pixels, plan: MapOfRoom | None, lines: list[str], size: int) -
     header = 8 + 18 * len(lines)
     frame = Image.new("RGB", (size * (1 if plan is None else 2), header + size), _PAPER)
     pen = ImageDraw.Draw(frame)
-    font = ImageFont.truetype(findfont("DejaVu Sans"), 12)  # ships with matplotlib, and knows φ
+    font = ImageFont.truetype(findfont("DejaVu Sans"), 12)  # ships with matplotlib, and has φ
     for number, line in enumerate(lines):
         pen.text((8, 4 + 18 * number), line, fill=_INK, font=font)
     frame.paste(Image.fromarray(view).resize((size, size), Image.Resampling.NEAREST), (0, header))

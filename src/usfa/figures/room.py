@@ -74,7 +74,7 @@ RULES = {
 
 _MILLION = 1e6
 _NORMALISED = "normalised score (0: random policy, 1: oracle)"
-_LOWEST = -0.12  # of axes with normalised scores; what is below is written
+_LOWEST = -0.12  # lower end of axes with normalised scores; lower scores are written as text
 
 
 def all_figures(
@@ -300,7 +300,7 @@ def _end(axes: Axes, x: float, row: Any, look: Method) -> None:
 
 
 def _scale(axes: Axes) -> None:
-    """From the random policy, 0, to the oracle, 1."""
+    """Set the scale from the random policy (0) to the oracle (1)."""
     for height, policy, line in ((1, "oracle", "--"), (0, "random", ":")):
         axes.axhline(height, color=INK, ls=line, lw=0.8, label=policy, zorder=1)
     axes.set(ylim=(_LOWEST, 1.08), yticks=(0, 0.5, 1))
@@ -362,7 +362,7 @@ def _changes(
     names: Sequence[str],
     methods: tuple[Sequence[Key], Sequence[Key]],
 ) -> None:
-    """For each candidate set, a row for each hard task, with the scores of two methods."""
+    """Draw a panel for each candidate set, with a row for each hard task and the scores of two methods."""
     mine = summary[(summary.measure == "normalised") & (summary.task_set == "room-hard")]
     tasks = [*_tasks(yardstick, "room-hard"), "all"]
     for axes, before, after in zip(panels, *methods, strict=True):
@@ -430,7 +430,7 @@ def _from_to(before: str, after: str) -> list[tuple[str, Method]]:
 
 
 def _legend(figure: Figure, entries: Sequence[tuple[str, Method]]) -> None:
-    """One legend for all panels, above them."""
+    """Draw one legend for all panels, above them."""
     handles = []
     for label, look in entries:
         handle = Line2D([], [], color=look.colour, marker=look.marker, ls=look.line, ms=4, lw=1.1, label=label)
@@ -441,7 +441,7 @@ def _legend(figure: Figure, entries: Sequence[tuple[str, Method]]) -> None:
 
 
 def _places(groups: Sequence[Sequence[Key]]) -> dict[Key, float]:
-    """Rows from top to bottom, with a gap between groups."""
+    """Place rows from top to bottom, with a gap between groups."""
     places: dict[Key, float] = {}
     row = 0.0
     for keys in groups:

@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555", "#000000")
-"""Colours of lines without a meaning of their own."""
+"""Colours for lines that have no fixed colour."""
 COLUMN, PAGE = 3.35, 6.75
 """Inches: width of a column of a two-column paper, and of its page. At these sizes all text has 7 points or more."""
 DPI = 250
@@ -119,7 +119,7 @@ def styled() -> Iterator[None]:
         "legend.edgecolor": "none",
         "legend.fontsize": 7.5,
         "legend.framealpha": 0.8,
-        "pdf.fonttype": 42,  # text stays text
+        "pdf.fonttype": 42,  # TrueType, so that text stays text
         "savefig.dpi": DPI,
         "svg.hashsalt": "usfa",  # otherwise ids in the file are random
         "xtick.labelsize": 7.5,
@@ -133,7 +133,7 @@ def styled() -> Iterator[None]:
 
 
 def label_ends(axes: Axes, ends: Sequence[tuple[float, str, str]], size: float = 7.5) -> None:
-    """Name lines at the right edge of their axes, at the height of their last values, without overlaps.
+    """Label lines at the right edge of their axes, at the height of their last values, without overlaps.
 
     Call when the limits of the axes are final.
 
@@ -148,16 +148,16 @@ def label_ends(axes: Axes, ends: Sequence[tuple[float, str, str]], size: float =
     points = 72 * figure.get_size_inches()[1] * axes.get_position().height
     heights = [min(max((value - low) / (high - low), 0.0), 1.0) for value, _, _ in ends]
     for (_, text, colour), height, place in zip(ends, heights, spread(heights, 1.2 * size / points), strict=True):
-        if abs(place - height) > 0.01:  # a level one would look like a minus
+        if abs(place - height) > 0.01:  # a level leader would look like a minus sign
             axes.plot((1.005, 1.035), (height, place), color=colour, lw=0.7, transform=axes.transAxes, clip_on=False,
                       label="_leader")  # fmt: skip
         axes.text(1.045, place, text, color=colour, fontsize=size, va="center", transform=axes.transAxes)
 
 
 def spread(heights: Sequence[float], gap: float) -> list[float]:
-    """Move heights of 0 or more apart until neighbours differ by `gap`, in the same order, each group around its mean.
+    """Move heights apart until neighbours differ by at least `gap`, in the same order.
 
-    No height becomes negative.
+    Heights that move form groups, each around its mean. Heights are 0 or more, and stay so.
     """
     order = sorted(range(len(heights)), key=lambda index: heights[index])
     groups: list[list[int]] = []
@@ -187,7 +187,7 @@ def save(figure: Figure, path: Path) -> None:
     if form not in _METADATA:
         raise InputError(f"The figure {path} ends in {path.suffix!r}; expected one of {', '.join(_METADATA)}.")
     content = io.BytesIO()
-    with styled():  # dpi, fonts and ids are settings of the moment of saving
+    with styled():  # dpi, fonts and ids depend on the settings when saving
         figure.savefig(content, format=form, bbox_inches="tight", pad_inches=0.03, metadata=_METADATA[form])
     write_atomically(path, content.getvalue())
 
@@ -203,4 +203,4 @@ _METADATA: dict[str, dict[str, None]] = {
     "pdf": {"Creator": None, "Producer": None, "CreationDate": None},
     "svg": {"Creator": None, "Date": None},
 }
-"""Formats, each with the metadata that would differ between two files of one figure."""
+"""Formats, each with the metadata to leave out, because it would differ between two files of one figure."""

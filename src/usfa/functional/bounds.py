@@ -56,7 +56,7 @@ def gpi_bound(
     norm: Norm = "2",
     reward: Tensor | None = None,
 ) -> GpiBound:
-    """The terms of Proposition 1 for the GPI policy over C on task w', and that of rewards which φ cannot express.
+    """The terms of Proposition 1 for the GPI policy over C on task w', and a term for rewards that φ cannot express.
 
     The factor 2/(1-γ) is generalised to 2H with the effective horizon H, which also covers episodes without discount
     (see docs/paper-to-code.md for the proof). ‖φ‖ is the largest norm of the features of any possible transition, and

@@ -14,11 +14,11 @@ __all__ = ["LEAST_TRUST", "Choice", "across_error", "choose", "choose_cautiously
 
 
 LEAST_TRUST = 1e-3
-"""Smallest factor of gains across z: without them, actions that differ only there would all look alike."""
+"""Smallest factor of gains across z; with 0, actions that differ only across z would all look alike."""
 
 
 class Choice(NamedTuple):
-    """An action, the policy whose value it was chosen by, and whether it differs from that policy's own action."""
+    """An action, the policy whose value led to it, and whether it differs from that policy's own action."""
 
     action: Tensor  # [...]
     policy: Tensor  # [...]     index in C of the trusted z
@@ -112,8 +112,8 @@ def choose_steadily(
 ) -> Choice:
     """Choose with doubts and tempered gains, from the measured errors of ψ, see :class:`usfa.decisions.Steady`.
 
-    Gains across z count by 1 / (1 + ρH), with ρ the largest step_error, if z·w > 0. Otherwise there is nothing along z
-    to lose. If z·w ≤ 0 for every z in C, no policy serves the task, and ψ is taken as it is.
+    Gains across z are divided by 1 + ρH, with ρ the largest step_error, if z·w > 0; otherwise there is nothing to lose
+    along z. If z·w ≤ 0 for every z in C, no policy serves the task, and ψ is left unchanged.
 
     Args:
         psi: [B, N, A, D].
@@ -139,15 +139,15 @@ def temper(psi: Tensor, z: Tensor, own: Tensor, trust: Tensor, gap_scale: Tensor
     """Shrink the differences between actions: ψ(s,π_z(s),z) + gap_scale · (A_∥ + trust · A_⊥).
 
     A = ψ(s,a,z) - ψ(s,π_z(s),z) is the difference from the policy's own action, A_∥ its part along z and A_⊥ the rest.
-    Along z every action costs something, because π_z(s) is the best one there. Gains are across z, and with a trust of
-    1/4 they have to be four times the cost.
+    Along z no action gains anything, because π_z(s) is the best one there. Gains are across z, and with a trust of 1/4
+    they have to be four times the cost.
 
     Args:
         psi: [..., N, A, D].
         z: [..., N, D].
         own: [..., N], π_z(s).
         trust: [..., N], from 0 to 1.
-        gap_scale: [...], by which all differences are multiplied.
+        gap_scale: [...], the factor of all differences.
 
     Returns: [..., N, A, D]; ψ itself, to the bit, if both factors are 1.
     """

@@ -136,7 +136,7 @@ def _sweep(mdp: TabularMDP, reward: Tensor, tolerance: float, sweeps: int) -> tu
 
 
 def optimal_policy(mdp: TabularMDP, w: Tensor, margin: float = 1e-9) -> Tensor:
-    """π_w(s): the lowest action whose Q*_w(s,a) is the best up to `margin`, relative to the largest |Q*_w|.
+    """π_w(s): the lowest action whose Q*_w(s,a) is within `margin` of the best, relative to the largest |Q*_w|.
 
     The margin makes ties independent of rounding. [..., D] -> [..., S].
     """

@@ -49,7 +49,7 @@ def pareto_front(values: ArrayLike) -> Array:
 
 
 def convex_coverage(values: ArrayLike, tolerance: float = 1e-9) -> Mask:
-    """Mask of the convex coverage set: points that are uniquely best for some preference w ≥ 0, with duplicates.
+    """Mask of the convex coverage set: points that alone are best for some preference w ≥ 0, and their duplicates.
 
     A point v belongs to it if and only if some w ≥ 0 has (v - v')·w ≥ 1 for all other points v' (w can be scaled). The
     set contains an optimum for every preference, and no smaller set does.

@@ -13,7 +13,7 @@ from usfa.errors import InputError
 __all__ = ["LARGE_SHARE", "InferredTask", "infer_task", "unexplained_share"]
 
 LARGE_SHARE = 0.1
-"""Shares of reward above this that φ cannot express are warned of."""
+"""Warn if φ cannot express more than this share of a reward."""
 _ROUNDING = 1e-24  # Σr² of rewards that are 0 up to rounding errors, such as cos 90°
 
 

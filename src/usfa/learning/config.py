@@ -31,7 +31,7 @@ class LearnerConfig:
     """D_z, the distribution of z: gaussian:VARIANCE, box:LOW,HIGH, ball:RADIUS, simplex, points:Z;Z, train (M), task
     (z = w), task+… (z_1 = w, the others from the distribution after the +), or module:Class of your own."""
     policies_per_step: int = 30
-    """n_z."""
+    """n_z, the number of policies z drawn for each environment."""
     environments: int = 1
     """Environments per run."""
     tasks: Sampler = "resampled"
@@ -40,12 +40,12 @@ class LearnerConfig:
     the notation of D_z: simplex, ball:RADIUS, gaussian:VARIANCE around a task of M, task|simplex (a task of M, or one
     of the simplex), …"""
     task_duration: Literal["trajectory", "episode"] = "trajectory"
-    """How long an environment keeps a task that is drawn: for a trajectory (Algorithm 1), or until the trajectory in
-    which its episode ends, but for 1/(1-γ) steps on average at most, so that it acts on one task all the way."""
+    """How long an environment keeps its task: for one trajectory (Algorithm 1), or until the end of the trajectory in
+    which its episode ends. In long episodes the task also changes at random, after 1/(1-γ) steps on average."""
     trajectory_length: int = 1
     """T, the number of steps between two rounds of updates; 1 is Algorithm 1."""
     updates_per_round: int = 1
-    """Updates per round, each on a different part of the trajectories, new and replayed."""
+    """Updates per round; each uses a different part of the new and replayed trajectories."""
     lambda_: float = 0.9
     """λ of Watkins' Q(λ); no effect if T = 1."""
     gamma: float = 0.95
@@ -55,18 +55,18 @@ class LearnerConfig:
     epsilon_max: float | None = None
     """Largest ε; the ε of the environments are spaced geometrically from it down to epsilon. None: epsilon for all."""
     epsilon_decay: float = 0.0
-    """Share of the budget in which ε falls linearly from 1 to these values in all environments; 0 starts with them."""
+    """Share of the budget over which ε falls linearly from 1 to its final value; 0 starts with the final value."""
     repeat_exponent: float | None = None
-    """Random actions are repeated n times with probability ∝ n^-repeat_exponent, 2 for example; None never repeats."""
+    """Random actions are repeated n times with probability ∝ n^-repeat_exponent, for example 2; None never repeats."""
     repeat_share: float = 1.0
-    """Share of the environments that repeat random actions, spread evenly over those of all ε."""
+    """Share of the environments that repeat random actions, spread evenly over all values of ε."""
     replay_ratio: int = 0
     """Replayed trajectories per round, in addition to the new one; 0 is Algorithm 1."""
     replay_capacity: int = 10_000
     """Size of the replay buffer in trajectories, per run."""
     priority_exponent: float = 0.0
-    """Past trajectories are drawn with probability ∝ √loss^priority_exponent, by their last loss, so that rare events
-    are replayed more often; 0.6 is usual, 0 draws all alike."""
+    """Trajectories are replayed with probability ∝ √loss^priority_exponent, by their last loss, so that rare events are
+    replayed more often; 0.6 is usual, 0 samples uniformly."""
     learning_rate: float = 1e-3
     """Step size of the optimiser at the start; it falls linearly to 0 over the budget."""
     clip: float | None = None
@@ -74,20 +74,20 @@ class LearnerConfig:
     target_every: int | None = None
     """Updates between two copies to a target network; None bootstraps from the network itself, as in the paper."""
     ema: float | None = None
-    """Rate of an exponential moving average of the weights, which targets, snapshots and the final agent use. None, as
+    """Rate of an exponential moving average of the weights, used for targets, snapshots and the final agent; None, as
     in the paper, disables it."""
     along_z: float = 0.0
     """Weight of an additional loss, the squared error of ψ along z. A policy's actions depend on ψ·z alone, and ψ is
     discontinuous in z where ψ·z is not. 0 is the paper's loss."""
     action_gap: float = 0.0
-    """Share of the difference between the best action and the one taken that is subtracted from targets (advantage
-    learning): actions are told apart more clearly. 0 is the paper's loss."""
+    """Advantage learning: share of the difference between the best action and the action taken that is subtracted from
+    targets, which makes differences between actions larger. 0 is the paper's loss."""
     budget: int = 1000
     """Length of training of each run, in budget_unit."""
     budget_unit: Literal["episodes", "frames", "seconds"] = "episodes"
     """Unit of the budget and of snapshots: finished episodes, environment steps, or seconds of training."""
     time_limit: float | None = None
-    """Seconds of training after which every run ends, with whatever it has used of its budget; None sets no limit."""
+    """Seconds of training after which every run ends, even if its budget is not used up; None sets no limit."""
 
     def __post_init__(self) -> None:
         for name in ("policies", "tasks"):
@@ -150,7 +150,7 @@ class LearnerConfig:
 
     @property
     def counts_time(self) -> bool:
-        """Whether the end of training depends on the time that it takes."""
+        """Whether the end of training depends on elapsed time."""
         return self.budget_unit == "seconds" or self.time_limit is not None
 
     @property
@@ -165,7 +165,7 @@ class LearnerConfig:
         return (self.trajectory_length + 1) * trajectories * self.policies_per_step
 
     def epsilons(self, done: float | NDArray[np.float64] = 1.0) -> NDArray[np.float64]:
-        """ε of every environment after a share of the budget, [B]; [R, B] for the shares of several runs."""
+        """ε of every environment after the share `done` of the budget, [B]; [R, B] if `done` is [R]."""
         own = np.full(self.environments, self.epsilon)
         if self.epsilon_max is not None:
             own = np.geomspace(self.epsilon_max, self.epsilon, self.environments)
@@ -181,7 +181,7 @@ _MOST = {
     "updates_per_round": 1_000_000,
     "budget": 2**53,
 }
-"""Largest values: typing errors end in a sentence, and not in a lack of memory."""
+"""Largest values, so that typing errors raise InputError instead of exhausting the memory."""
 
 
 def check_environments(config: LearnerConfig, training_tasks: NDArray[np.float64]) -> None:

@@ -77,7 +77,7 @@ class CurrentTasks:
         self.over = torch.ones((runs, config.environments), dtype=torch.bool, device=device)
         self._draws = draws
         self._keeps = config.task_duration == "episode"
-        # An episode without an end must not have one task for ever: it changes after 1/(1-γ) steps, on average.
+        # An endless episode must not keep one task for ever, so tasks also change after 1/(1-γ) steps on average.
         self._change = min(1.0, config.trajectory_length * (1 - config.gamma))
 
     def next(self, rngs: Sequence[np.random.Generator]) -> Tensor:
@@ -91,10 +91,10 @@ class CurrentTasks:
         return self.w.clone()
 
     def ended(self, environments: NDArray[np.int64]) -> None:
-        """Tell in which environments, 0 to R·B-1, episodes ended in the last trajectory."""
+        """Record the environments, 0 to R·B-1, in which episodes ended in the last trajectory."""
         self.over.zero_()
         self.over.view(-1)[torch.from_numpy(environments).to(self.over.device)] = True
 
     def tensors(self) -> dict[str, Tensor]:
-        """The state, which can be read and written in place; none if every trajectory has a new task."""
+        """State tensors, to read and write in place; empty if every trajectory has a new task."""
         return {"w": self.w, "over": self.over} if self._keeps else {}

@@ -18,8 +18,8 @@ LONGEST = 1000
 class Exploration:
     """ε-greedy actions in R·B environments; random ones are repeated as in εz-greedy (Dabney et al., ICLR 2021).
 
-    The number of repetitions n has probability ∝ n^-exponent: mostly 1, and sometimes large, so that distant states are
-    reached which independent random actions reach with a probability that falls exponentially with the distance.
+    The number of repetitions n has probability ∝ n^-exponent: mostly 1, sometimes large. This reaches distant states,
+    which independent random actions reach with a probability that falls exponentially with the distance.
     """
 
     def __init__(self, shape: tuple[int, int], exponent: float | None = None, share: float = 1.0) -> None:
@@ -27,7 +27,7 @@ class Exploration:
         self.action = np.zeros(shape, np.int64)  # the random action that is repeated
         self.left = np.zeros(shape, np.int64)  # number of repetitions still to come
         self._cumulative = None if exponent is None else _cumulative(exponent)
-        self._repeating = np.diff(np.ceil(np.arange(shape[1] + 1) * share)) > 0  # [B]  the first, and then evenly
+        self._repeating = np.diff(np.ceil(np.arange(shape[1] + 1) * share)) > 0  # [B]  evenly spaced from the first
 
     def actions(
         self,
@@ -40,7 +40,7 @@ class Exploration:
         """Replace greedy actions by random ones, see :func:`epsilon_greedy`; `first` [R, B] marks new episodes."""
         if self._cumulative is None:
             return epsilon_greedy(greedy, legal, epsilon, rngs)
-        # An action can become illegal, and is not repeated in the next episode.
+        # Stop repeating an action that has become illegal, or whose episode has ended.
         possible = np.take_along_axis(legal, self.action[..., None], axis=-1)[..., 0]
         repeats = (self.left > 0) & possible & ~first
         start, random = _draws(legal, epsilon, rngs)
@@ -52,7 +52,7 @@ class Exploration:
         return np.where(repeats | starts, self.action, greedy)
 
     def tensors(self) -> dict[str, Tensor]:
-        """The state, which can be read and written in place; none if actions are not repeated."""
+        """State tensors, to read and write in place; empty if actions are not repeated."""
         if self._cumulative is None:
             return {}
         return {"repeated": torch.from_numpy(self.action), "repetitions": torch.from_numpy(self.left)}
@@ -84,7 +84,7 @@ def epsilon_greedy(
 def _draws(
     legal: NDArray[np.bool_], epsilon: float | NDArray[np.float64], rngs: Sequence[np.random.Generator]
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Whether to explore, with probability ε, and a uniformly random legal action, each [R, B]."""
+    """Draw whether to explore, with probability ε, and a uniformly random legal action, each [R, B]."""
     _, batch, actions = legal.shape
     draws = np.stack([rng.random((batch, 1 + actions)) for rng in rngs])
     return draws[..., 0] < epsilon, np.where(legal, draws[..., 1:], -1.0).argmax(axis=-1)

@@ -34,7 +34,7 @@ def autocast(device: torch.device, precision: Precision) -> AbstractContextManag
 
 
 def choose_precision(work: Callable[[Precision], object], repeats: int = 3) -> Precision:
-    """Measure the faster precision for this work: the best of a few repeats, after a warm-up."""
+    """Choose the precision that is faster for this work, by the best of a few repeats after a warm-up."""
     choices: tuple[Precision, ...] = ("fp32", "bf16")
     return min(choices, key=lambda precision: _seconds(work, precision, repeats))
 

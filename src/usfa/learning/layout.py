@@ -1,4 +1,4 @@
-"""Names, shapes and types that trajectories, weights and the state of optimisers must have, to check received ones."""
+"""Expected names, shapes and types of trajectories, weights and optimiser states, to check received ones."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def trajectory_layout(agent: Agent, config: LearnerConfig, runs: int) -> Layout:
 
 
 def optimizer_layout(agent: Agent, parameters: Sequence[Tensor], learning_rate: float) -> Layout:
-    """The layout of the tensors in an optimiser's state, by "index/name", from one step of another with no gradient."""
+    """The layout of the tensors in an optimiser's state, by "index/name", found by a step with zero gradients."""
     copies = [x.detach().clone().requires_grad_() for x in parameters]
     for x in copies:
         x.grad = torch.zeros_like(x)
@@ -60,7 +60,7 @@ def optimizer_layout(agent: Agent, parameters: Sequence[Tensor], learning_rate: 
 
 
 def defect(found: Mapping[str, Tensor | NDArray[Any]], layout: Layout) -> str:
-    """Describe what differs from a layout in a few words; empty if nothing does."""
+    """Describe the first difference from a layout in a few words; empty if there is none."""
     if found.keys() != layout.keys():
         return f"fields {sorted(found.keys() ^ layout.keys())} are missing or unknown"
     for name, (shape, dtype) in layout.items():

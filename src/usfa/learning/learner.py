@@ -31,9 +31,9 @@ from usfa.trajectory import Trajectory
 __all__ = ["Acting", "Learner", "LocalActing", "Update"]
 
 MOST_ROWS = 1000
-"""Largest number of rows per update for which all runs are computed at once. With three runs that takes as long as one
+"""Largest number of rows per update for which all runs are computed at once. For three runs this takes as long as one
 after the other on Trip (160 rows) and deep-sea-treasure (1728), and half as long again on fruit-tree (1728, with more
-outputs); with more runs and few rows there is much to gain."""
+outputs). For more runs with few rows it is much faster."""
 LARGEST_LOSS = 1e6  # in units of output_scale²; training does not recover from larger losses
 LARGEST_PHI = 1e4  # in units of output_scale; a larger φ explains a loss that is too large
 
@@ -93,7 +93,7 @@ class Learner:
         self.frames = np.zeros(len(self.seeds), np.int64)
         self.episodes = np.zeros(len(self.seeds), np.int64)
         self.largest_phi = 0.0  # |φ| so far, in this process
-        self.now: Callable[[], float] = time.monotonic  # for the time of rounds
+        self.now: Callable[[], float] = time.monotonic  # clock that times the rounds
         self.seconds = 0.0  # spent in rounds; scoring and saving between them do not count
         self.acting = acting or LocalActing(self, [stream.environments for stream in streams])
         self._loss = over_runs(self._loss_of_one_run, self.network, *([self.target] if self.target else []))
@@ -148,8 +148,9 @@ class Learner:
         return loss.detach(), norm
 
     def _loss_of_one_run(self, network: Network, *rest: Any) -> Tensor:
-        """The agent's loss in units of output_scale², so that clip, the limit of the loss and the ε of Adam, which is
-        an absolute number, mean the same for rewards of any size.
+        """The agent's loss in units of output_scale².
+
+        The limit of the loss, clip and Adam's ε are absolute numbers; in these units they suit rewards of any size.
         """
         *target, trajectory, z = rest
         loss = self.agent.loss(network, trajectory, z, self.config.loss, target[0] if target else None)
@@ -231,7 +232,7 @@ class Learner:
 
     @torch.no_grad()
     def change(self) -> NDArray[np.float64]:
-        """Change of the weights of every run since the start, relative to their size, [R]."""
+        """Change of the weights of every run since the start, relative to their initial norm, [R]."""
 
         def joined(runs: Runs) -> Tensor:
             return torch.cat([x.reshape(len(self.seeds), -1).double() for x in runs.state.values()], dim=1)
@@ -279,7 +280,7 @@ class Learner:
 
     @property
     def saves_exactly(self) -> bool:
-        """Whether :meth:`state` leaves every episode as it is."""
+        """Whether :meth:`state` interrupts no episode."""
         return self.acting.saves_exactly
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -297,7 +298,7 @@ class Learner:
         tensors = {f"{group}/{name}": x for group, members in groups.items() for name, x in members.items()}
         values = {
             "updates": self.updates,
-            "seconds": self.seconds if self.config.counts_time else 0.0,  # else the same run saves the same bytes
+            "seconds": self.seconds if self.config.counts_time else 0.0,  # otherwise equal runs save equal bytes
             "optimizer": optimizer_values,
             "replayed": added,
             "precision": self.precision,
@@ -349,7 +350,7 @@ class Learner:
     def _layouts(self, groups: dict[str, dict[str, Tensor]], replayed: int) -> dict[str, Layout]:
         """The expected layouts of the saved groups of tensors.
 
-        Optimisers keep nothing of unused parameters, and may keep more than after their first step.
+        Optimisers have no state for unused parameters, and may have more state than after their first step.
         """
         layouts = {"network": layout_of(self.network.state)}
         if self.target is not None:
@@ -367,7 +368,7 @@ class Learner:
 
 
 def _mean_of_run(loss: Tensor) -> Tensor:
-    """The loss of every run, [R], from losses [R], or from those of its trajectories, [R, B]."""
+    """The loss of every run, [R], from losses of runs [R] or of trajectories [R, B]."""
     return loss if loss.dim() == 1 else loss.mean(dim=1)
 
 
@@ -412,7 +413,7 @@ class Acting(ABC):
     @property
     @abstractmethod
     def saves_exactly(self) -> bool:
-        """Whether :meth:`state` leaves every episode as it is."""
+        """Whether :meth:`state` interrupts no episode."""
 
     @abstractmethod
     def state(self) -> tuple[dict[str, Tensor], Any]: ...

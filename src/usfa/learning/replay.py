@@ -55,7 +55,7 @@ class Replay:
         return trajectory_of({name: _side_by_side(name, _rows_of(x, places)) for name, x in self._stored.items()})
 
     def learned(self, losses: Sequence[Tensor]) -> None:
-        """Receive the losses of a round, for the newest trajectories and then the last sample; not used here."""
+        """Receive the losses of a round: of the newest trajectories, then of the last sample. Not used here."""
 
     @property
     def size(self) -> int:
@@ -67,7 +67,7 @@ class Replay:
         return {name: x[:, : self.size] for name, x in self._stored.items()}, self.added
 
     def layout(self, of_one: Layout, added: int) -> Layout:
-        """The layout of the stored tensors after so many trajectories, given that of one of them."""
+        """The layout of the stored tensors after `added` trajectories, given the layout of one trajectory."""
         size = min(added, self.capacity)
         return {name: ((shape[0], size, *shape[1:]), dtype) for name, (shape, dtype) in of_one.items()}
 
@@ -84,8 +84,8 @@ class Replay:
 class PrioritisedReplay(Replay):
     """Replay buffer that samples trajectories of single environments with probability ∝ √loss^exponent.
 
-    Prioritised experience replay (Schaul et al., ICLR 2016) of whole trajectories and without importance weights: the
-    targets are those of Q-learning, whatever the distribution of the states that they are learned in.
+    Prioritised experience replay (Schaul et al., ICLR 2016) of whole trajectories. Importance weights are not needed:
+    the targets of Q-learning do not depend on the distribution of states that are learned from.
     """
 
     def __init__(self, capacity: int, exponent: float) -> None:
@@ -156,7 +156,7 @@ class PrioritisedReplay(Replay):
 
 
 def make_replay(config: LearnerConfig) -> Replay:
-    """The replay buffer of a configuration."""
+    """Make the replay buffer of a configuration."""
     if config.priority_exponent:
         return PrioritisedReplay(config.replay_capacity, config.priority_exponent)
     return Replay(config.replay_capacity)
@@ -206,7 +206,7 @@ def _batch_axis(name: str) -> int:
 
 
 def _rows_of(x: Tensor, places: Tensor) -> Tensor:
-    """Copy rows of x [R, capacity, ...], by their index in the first two axes together: four times faster than x[…]."""
+    """Copy rows of x [R, capacity, ...] by their index in the flattened first two axes: four times faster than x[…]."""
     return x.flatten(0, 1).index_select(0, places.flatten().to(x.device)).unflatten(0, places.shape)
 
 

@@ -47,7 +47,7 @@ class Rollout:
         repeat_exponent: float | None = None,
         repeat_share: float = 1.0,
     ) -> None:
-        """The last arguments are those of `LearnerConfig`."""
+        """For `repeat_exponent` and `repeat_share` see `LearnerConfig`."""
         runs = len(network.networks)
         self.batch = batch
         self.device = device or torch.device("cpu")
@@ -62,7 +62,7 @@ class Rollout:
         self._done_before = self._buffer(length + 1, np.zeros(len(batch), np.int64))
         self._legal = self._buffer(length + 1, batch.legal)
         self._first = self._buffer(length + 1, batch.first)
-        self._action = self._done_before[:, 1:]  # a view, indexed by the state of the action
+        self._action = self._done_before[:, 1:]  # a view; entry t is the action taken in state t
         self._phi = self._buffer(length, np.zeros((len(batch), batch.features), np.float32))
         self._discount = self._buffer(length, np.zeros(len(batch), np.float32))
         self._reward = np.zeros_like(self._discount)
@@ -79,7 +79,7 @@ class Rollout:
         epsilon: float | NDArray[np.float64],
         rngs: Sequence[np.random.Generator],
     ) -> Collected:
-        """Act ε-greedily, ε, [B] or [R, B], on the tasks w [R, B, D] by GPI over the policies z [R, B, N, D]."""
+        """Act on the tasks w [R, B, D] by GPI over the policies z [R, B, N, D], ε-greedily with ε [B] or [R, B]."""
         core_state = self.core_state
         frames = np.zeros(self.shape[0], np.int64)
         episodes = np.zeros(self.shape[0], np.int64)
@@ -105,7 +105,7 @@ class Rollout:
         return Collected(self._trajectory(w, core_state), frames, episodes, *self._joined(ended))
 
     def _greedy(self, network: Network, present: Present, w: Tensor, z: Tensor) -> tuple[Tensor, CoreState]:
-        """The action of GPI over z. No caution is needed: training corrects the errors of ψ that it meets."""
+        """The action of GPI over z. No caution is needed: training corrects the errors of ψ that it encounters."""
         candidates = CandidateSet.believed(self._agent.acting_policies(w, z))
         situation, core_state = self._agent.situation(network, present, w, candidates)
         return greedy_actions(q_values(situation.psi, situation.w).amax(dim=-2), situation.legal), core_state
@@ -151,6 +151,6 @@ class Rollout:
         return torch.from_numpy(buffer).to(self.device)
 
     def tensors(self) -> dict[str, Tensor]:
-        """The state besides that of the environments; the tensors can be read and written in place."""
+        """State tensors, to read and write in place; the state of the environments is not included."""
         memory = {f"core_state.{index}": x for index, x in enumerate(self.core_state)}
         return {"last_action": self.last_action, **memory, **self._exploration.tensors()}

@@ -52,7 +52,7 @@ class Convolutions(nn.ModuleList):
 
     @torch.no_grad()
     def freeze(self) -> None:
-        """Compute the kernels once and store their channels last, as the image; the weights must not change."""
+        """Compute the kernels once and store them channels-last, like images; weights must not change afterwards."""
         self._fixed = [
             _Kernel(weight.contiguous(memory_format=torch.channels_last), bias.clone(), stride)
             for weight, bias, stride in self._kernels()
@@ -104,7 +104,7 @@ class Memory(nn.Module):
 
     def forward(self, x: Tensor, first: Tensor, core_state: CoreState) -> tuple[Tensor, CoreState]:
         """x [T, B, I], first [T, B] -> h [T, B, H], core state after the last step."""
-        if len(x) == 1:  # faster without the fused kernel, and without asking for values, so that it can be exported
+        if len(x) == 1:  # faster than the fused kernel, and can be exported, because no value decides which code runs
             h, c = self._step(x[0], *_reset(core_state, first[0]))
             return h[None], (h, c)
         starts = [t for t, opens in enumerate(first.any(dim=1).tolist()) if opens]

@@ -1,7 +1,7 @@
 """The paper's network (Figure 1, Appendix C.1): a trunk that processes the state, and a head applied to every z.
 
-Conditioning is late: the trunk runs once per observation, for any number of policies. Networks and trunks of your own
-derive from :class:`Network` and :class:`Trunk`.
+Conditioning is late: the trunk runs once per observation, for any number of policies. Derive your own networks and
+trunks from :class:`Network` and :class:`Trunk`.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Network(nn.Module):
                 part.freeze()
 
     def hold(self, z: Tensor) -> None:
-        """Compute once what depends on z [B, N, D] and the weights alone, for following calls with the same tensor.
+        """Compute once what depends on z [B, N, D] and the weights alone, for later calls with the same tensor z.
 
         Only for frozen networks. Neither z nor the weights may change in place. By default nothing is computed.
         """

@@ -15,7 +15,7 @@ __all__ = ["read_weights"]
 
 
 def read_weights(path: Path, expected_sha256: str, named_in: str) -> dict[str, Tensor]:
-    """Read a safetensors file; raise InputError if it is anything else, or not the one with this checksum.
+    """Read a safetensors file; raise InputError if its format or its checksum is wrong.
 
     Args:
         path: the file.

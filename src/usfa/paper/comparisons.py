@@ -85,7 +85,7 @@ def strongest(about: str, comparisons: Sequence[Comparison], sign: int) -> Compa
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """P-values of a family of tests, corrected by Holm's method; NaN stays, and does not count."""
+    """P-values of a family of tests, corrected by Holm's method; NaN stays NaN and does not count as a test."""
     p = np.array(p_values, np.float64)
     order = [index for index in np.argsort(p).tolist() if not math.isnan(p[index])]
     corrected, largest = p.copy(), 0.0

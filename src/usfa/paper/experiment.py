@@ -143,7 +143,7 @@ class _Worker:
 
 def _work(job: Job, errors: Connection, parent: int) -> None:
     _stop_with(parent)
-    import_modules(part_texts(to_json(job.config)))  # the parent has imported them
+    import_modules(part_texts(to_json(job.config)))  # as the parent did
     try:
         train(job.config, job.path, "resume", name=job.name)
     except (InputError, Interrupted) as error:
@@ -152,7 +152,7 @@ def _work(job: Job, errors: Connection, parent: int) -> None:
 
 
 def _stop_with(parent: int) -> None:
-    """Leave Ctrl-C to the parent, and receive SIGTERM, which saves and stops the run, when the parent dies."""
+    """Leave Ctrl-C to the parent; when the parent dies, receive SIGTERM, which saves and stops the run."""
     os.setpgid(0, 0)
     if sys.platform == "linux":
         set_parent_death_signal = 1  # from linux/prctl.h

@@ -30,7 +30,7 @@ STRAIGHTFORWARD = 0.75
 
 
 class _Question(NamedTuple):
-    """A claim before its verdict: all claims together are one family of tests."""
+    """A claim before its verdict, which depends on all claims: they are one family of tests."""
 
     source: str
     statement: str
@@ -46,7 +46,7 @@ class _Question(NamedTuple):
         return Claim(self.source, self.statement, self.measured, found, tests)
 
     def _of_cases(self, verdicts: Sequence[Verdict]) -> Verdict:
-        """Holds if there is a case; does not hold if there is one of the opposite, and no sign of a case."""
+        """Holds if there is a case for the claim; does not hold if there is one against it and no sign of one for."""
         if verdicts[0] == "holds":
             return "holds"
         return "does not hold" if verdicts[1] == "does not hold" and self.comparisons[0].p > LEVEL else "not decided"
@@ -181,7 +181,7 @@ def _differences(final: pd.DataFrame, first: Key, second: Key) -> list[Compariso
 
 
 def _sometimes(statement: str, word: str, differences: Sequence[Comparison]) -> _Question:
-    """The claim that there are tasks with a difference above 0: the clearest one, corrected for the number of tasks."""
+    """Claim that some task has a difference above 0; tests the clearest one, corrected for the number of tasks."""
     opposite = "better" if word == "worse" else "worse"
     cases = tuple(strongest(name, differences, sign) for name, sign in ((word, 1), (opposite, -1)))
     corrected = holm([one.p for one in differences])
@@ -292,7 +292,7 @@ def aside(scores: pd.DataFrame, yardstick: pd.DataFrame) -> str:
 
 
 def gains(scores: pd.DataFrame, yardstick: pd.DataFrame) -> pd.DataFrame:
-    """Scores with their gain over the random policy, the gain that the oracle has, and the normalised score."""
+    """Add to scores their gain over the random policy, the oracle's gain, and the normalised score."""
     table = measured(scores, yardstick)
     return table.assign(gained=table.score - table.random, possible=table.oracle - table.random)
 
@@ -334,13 +334,13 @@ def _score(final: pd.DataFrame, key: Key) -> str:
 
 
 def _is_above(runs: pd.Series) -> bool:
-    """Whether the mean is above 0, by a test of its own."""
+    """Whether the mean is above 0, by a separate test."""
     test = paired("", runs)
     return verdict_of(test, test.p) == "holds"
 
 
 def _all_of(verdicts: Iterable[Verdict]) -> Verdict:
-    """The conjunction: it fails if one fails, and is open if one is open or there is none."""
+    """Conjunction: does not hold if one does not hold; not decided if one is not decided, or there are none."""
     found = set(verdicts)
     if "does not hold" in found:
         return "does not hold"

@@ -201,7 +201,7 @@ def _comparison_claims(summary: pd.DataFrame) -> list[Claim]:
 
 
 def _speed_claim(summary: pd.DataFrame) -> Claim:
-    """Quickly: below SF&GPI for good within half of the training. Near optimal: a fifth of SF&GPI's gap at the end."""
+    """Quickly means below SF&GPI for good within half of the training; near optimal, a fifth of its gap at the end."""
     mine = rows_of(summary, DIVERSE).sort_values("snapshot")
     exact, final = _mean(_last(summary, EXACT)), mine.iloc[-1]
     above = mine[~(mine.high < exact)].snapshot

@@ -1,4 +1,4 @@
-"""φ that is learned: from the rewards of several tasks, or without any reward."""
+"""Learned features φ: from the rewards of several tasks, or without any reward."""
 
 from usfa.phi.collecting import Behaviour, RandomActions, collect
 from usfa.phi.data import Transitions, concatenated

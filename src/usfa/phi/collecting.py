@@ -26,7 +26,7 @@ class RandomActions:
     Args:
         rng: generator.
         probabilities: relative probability of each action; equal by default.
-        repeat: probability of doing the last action again.
+        repeat: probability of repeating the last action.
     """
 
     def __init__(self, rng: np.random.Generator, probabilities: Sequence[float] = (), repeat: float = 0.0) -> None:

@@ -31,7 +31,7 @@ class Transitions:
     next_observation: Observations  # [N, ..., C]  encoded
     rewards: NDArray[np.float32]  # [N, K]
     episode: NDArray[np.int64]  # [N]      number of its episode
-    weight: NDArray[np.float32]  # [N]      number of transitions that it stands for
+    weight: NDArray[np.float32]  # [N]      number of transitions that it represents
     seen: NDArray[np.bool_]  # [N, K]   whether the reward was observed; others have no effect
     names: tuple[str, ...]  # K names of the rewards
     spec: ObservationSpec
@@ -60,8 +60,8 @@ class Transitions:
     def split(self, share: float = 0.2, seed: int = 0) -> tuple[Transitions, Transitions]:
         """Split into transitions to learn from and a share of whole episodes that is held out.
 
-        The share is held out of the episodes of each set of rewards that were seen together, so that no reward is lost.
-        An only episode is learned from.
+        Episodes are grouped by the rewards that were seen in them. The share is held out of each group, so that no
+        reward is lost; a group of one episode is learned from.
         """
         rng, held = np.random.default_rng([seed, 7]), []
         for episodes in self._episodes_by_rewards():
@@ -77,7 +77,7 @@ class Transitions:
 
     @property
     def rare(self) -> NDArray[np.bool_]:
-        """Whether a transition has a rare reward: one other than that of most transitions, [N]."""
+        """Whether a transition has a rare reward, one that differs from that of most transitions, [N]."""
         rare: NDArray[np.bool_] = (self.seen & (self.rewards != most_common(self.rewards, self.seen))).any(axis=1)
         return rare
 
@@ -87,8 +87,9 @@ class Transitions:
         return bool((self.weight != self.weight[:1]).any())
 
     def thinned(self, seed: int = 0) -> Transitions:
-        """All transitions with a rare reward and four others for each, which count for more; all, if rewards are not
-        rare.
+        """All transitions with a rare reward, and four others for each, which get a larger weight.
+
+        Data that is small or thinned already, or whose rewards are not rare, is returned unchanged.
         """
         rare = self.rare
         others, keep = np.flatnonzero(~rare), _COMMON_PER_RARE * int(rare.sum())
@@ -110,7 +111,7 @@ class Transitions:
         return [np.array(group) for group in groups.values()]
 
     def _saved_observations(self, path: Path) -> tuple[dict[str, NDArray[Any]], NDArray[Any], NDArray[Any]]:
-        """Observations as a file holds them: themselves, or their places among frames that are stored once."""
+        """Observations as they are saved: arrays, or places among frames that are stored once."""
         before, after = self.observation, self.next_observation
         if not (isinstance(before, Frames) and isinstance(after, Frames) and before.store is after.store):
             return {}, np.asarray(before), np.asarray(after)
@@ -121,7 +122,7 @@ class Transitions:
     def save(self, path: Path) -> None:
         """Write an npz file that :func:`usfa.phi.read_transitions` reads.
 
-        Observations that are kept on the disk go to NAME.frames beside it; the archive has their checksum.
+        Observations that are kept on disk go to NAME.frames beside it; the npz file has their checksum.
         """
         content = io.BytesIO()
         frames, before, after = self._saved_observations(path)
@@ -143,7 +144,7 @@ class Transitions:
 
 
 def concatenated(parts: Sequence[Transitions]) -> Transitions:
-    """All transitions of several data sets with the same rewards; their episodes stay apart."""
+    """All transitions of several data sets with the same rewards; episodes are renumbered to stay distinct."""
     names = ("action", "rewards", "weight", "seen")
     joined: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
     joined["observation"], joined["next_observation"] = _joined_observations(parts)
@@ -153,7 +154,7 @@ def concatenated(parts: Sequence[Transitions]) -> Transitions:
 
 
 def _joined_observations(parts: Sequence[Transitions]) -> tuple[Observations, Observations]:
-    """Observations and next observations of all parts, stored once if they are in each part."""
+    """Observations and next observations of all parts; stored once if every part stores them once."""
     pairs = [(part.observation, part.next_observation) for part in parts]
     if not all(isinstance(x, Frames) and isinstance(y, Frames) and x.store is y.store for x, y in pairs):
         before, after = (np.concatenate([np.asarray(x) for x in column]) for column in zip(*pairs, strict=True))
@@ -184,7 +185,7 @@ def check_rewards(data: Transitions) -> None:
 
 
 def most_common(rewards: NDArray[np.float32], seen: NDArray[np.bool_]) -> NDArray[np.float32]:
-    """The value of each reward [K] in most transitions [N, K] that it was seen in; NaN if no value has half of them."""
+    """The value of each reward [K] in more than half of the transitions [N, K] where it was seen; NaN if none is."""
     common = np.full(rewards.shape[1], np.nan, np.float32)
     for index in range(rewards.shape[1]):
         own = rewards[seen[:, index], index]

@@ -18,13 +18,13 @@ __all__ = ["Frames", "Observations", "frames_file", "read_frames", "save_frames"
 
 
 class Frames:
-    """Rows of the last H observations, found by their places in a store.
+    """Rows of the last H observations, as places (indices) in a store that holds each observation once.
 
-    Indexing gives a part of the rows without a copy; `np.asarray` stacks them, [N, ..., H · C].
+    Indexing selects rows without copying observations; `np.asarray` stacks them, [N, ..., H · C].
 
     Args:
         store: [F, ..., C], the observations.
-        places: [N, H], those of each row, oldest first.
+        places: [N, H], the places of the observations of each row, oldest first.
     """
 
     def __init__(self, store: NDArray[Any], places: NDArray[np.int64]) -> None:
@@ -47,7 +47,7 @@ Observations = NDArray[Any] | Frames
 
 # --- files, for observations that do not fit into memory ---
 
-_COPIED = 1024  # frames at a time
+_COPIED = 1024  # frames copied at a time
 
 
 def frames_file(data: Path) -> Path:
@@ -56,7 +56,7 @@ def frames_file(data: Path) -> Path:
 
 
 def save_frames(frames: np.memmap[Any, Any], path: Path) -> dict[str, NDArray[Any]]:
-    """Write frames to a file, unless they are mapped from it; return what :func:`read_frames` needs of them."""
+    """Write frames to a file, unless they are mapped from it; return the shape, type and checksum of the file."""
     if not (path.exists() and frames.filename is not None and os.path.samefile(frames.filename, path)):
         require_space(path.parent, frames.nbytes)
         part = path.with_name(f".{path.name}.part")
@@ -76,7 +76,7 @@ def save_frames(frames: np.memmap[Any, Any], path: Path) -> dict[str, NDArray[An
 def read_frames(
     path: Path, archive: Path, shape: tuple[int, ...], dtype: np.dtype[Any], checksum: str
 ) -> np.memmap[Any, Any]:
-    """Map the file of the observations of an archive into memory; raise InputError if it is not the one it was."""
+    """Map the file with an archive's observations into memory; raise InputError if it is missing or was changed."""
     if not path.is_file():
         raise InputError(f"File {path} is missing; expected the observations of {archive}.")
     if path.stat().st_size != math.prod(shape) * dtype.itemsize or _digest(path) != checksum:

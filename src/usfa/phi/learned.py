@@ -35,7 +35,7 @@ from usfa.version import __version__
 __all__ = ["PHI_FILES", "LearnedPhi", "PhiReport", "check_features", "learn_phi", "load_phi", "predict"]
 
 FORMAT = 2
-_FORMATS = (1, 2)  # that are read; 1 has no history
+_FORMATS = (1, 2)  # formats that can be read; 1 has no history
 CONFIG, WEIGHTS = "phi.json", "phi.safetensors"
 PHI_FILES = (CONFIG, WEIGHTS)
 """Names of the files of a learned φ."""
@@ -81,13 +81,13 @@ class _File:
 
 
 class LearnedPhi:
-    """φ(s, a, s′) that was learned, and does not change any more. Use it as `phi` wherever a source of φ is expected.
+    """A learned, frozen φ(s, a, s′). Use it as `phi` wherever a source of φ is expected.
 
-    With a history of H it is φ of the last H observations and actions and s′.
+    With a history of H, φ depends on the last H observations and actions and on s′.
 
     Args:
         model: the model.
-        report: what it was learned from.
+        report: its origin and quality.
     """
 
     def __init__(self, model: PhiModel, report: PhiReport) -> None:
@@ -113,7 +113,7 @@ class LearnedPhi:
 
     @property
     def functions(self) -> tuple[str, ...]:
-        """Functions and classes of users that its files name, so that loading them needs trust."""
+        """User-defined functions and classes that its files name; loading them needs trust."""
         model = type(self.model)
         own = [] if PHI_MODELS.name_of(model) else [text_of(model, "model")]
         return (*own, *model.functions_in(self.model.settings))
@@ -122,7 +122,7 @@ class LearnedPhi:
     def text(self) -> str:
         """The text of φ in configurations: its checksum."""
         content = to_json(replace(self._file(""), report=PhiReport()))
-        if self.history == 1:  # as before there were histories
+        if self.history == 1:  # the same checksum as before histories existed
             content["spec"].pop("history", None)
         parts = [json.dumps(content, sort_keys=True).encode()]
         for name, tensor in sorted(self.model.state_dict().items()):
@@ -204,7 +204,7 @@ def load_phi(directory: Path, trust: bool = False, named: Collection[str] = ()) 
 
     Args:
         directory: with phi.json and phi.safetensors.
-        trust: whether to import modules that the file names, for models and rewards of users.
+        trust: whether to import modules that the file names, for user-defined models and rewards.
         named: functions that the user has named, which need no trust.
     """
     path = directory / CONFIG
@@ -224,7 +224,7 @@ def load_phi(directory: Path, trust: bool = False, named: Collection[str] = ()) 
 
 
 def _made(file: _File, path: Path, named: Collection[str] | None) -> PhiModel:
-    """The model of a file, which may be from anywhere: only functions that are named may be run; None trusts all."""
+    """Make the model of a file, which may be untrusted: only functions in `named` may be run; None trusts all."""
     if "{" in file.model:  # arguments there would not be checked
         raise InputError(f"File {path} has the model {file.model!r}; expected its name, with arguments in settings.")
     model_class = PHI_MODELS.find(file.model)
@@ -240,7 +240,7 @@ def _made(file: _File, path: Path, named: Collection[str] | None) -> PhiModel:
 
 
 def _check_functions(texts: Iterable[str], named: Collection[str] | None) -> None:
-    """Raise InputError if a file names functions that would be run; None trusts all."""
+    """Raise InputError if a file would run functions that are not in `named`; None trusts all."""
     for text in texts:
         if named is not None and text not in named:
             raise InputError(
@@ -272,8 +272,8 @@ def learn_phi(
 
     Args:
         data: transitions with the rewards of K tasks.
-        learner: how.
-        features: D; by default as many as the rewards need, found on the held-out episodes.
+        learner: the method.
+        features: D; by default as many as the rewards need, found on the held-out episodes, or 8 if unsupervised.
         environment: name of the environment, for the report.
         seed: for everything random, and for the episodes that are held out.
         progress: to report to, and to resume from.
@@ -323,7 +323,7 @@ def _nested(tasks: NDArray[np.float64]) -> tuple[tuple[float, ...], ...]:
 
 
 def _measured(report: PhiReport, model: PhiModel, train: Transitions, held: Transitions) -> PhiReport:
-    """Add what φ reaches on held-out episodes, and the sizes of its features."""
+    """Add the quality of φ on held-out episodes, and the sizes of its features."""
     phi, tasks = predict(model, train), np.array(report.tasks).reshape(-1, model.spec.features)
     predicted = predict(model, held) @ tasks.T
     return replace(
@@ -342,7 +342,7 @@ def _learner_text(learner: PhiLearner) -> str:
 
 
 def _optional(values: NDArray[np.float64]) -> tuple[float | None, ...]:
-    """NaN, which JSON does not have, as None."""
+    """Replace NaN, which JSON does not have, by None."""
     return tuple(None if np.isnan(value) else float(value) for value in values)
 
 
@@ -353,7 +353,7 @@ def _check_features(data: Transitions, learner: PhiLearner, features: int | None
 
 
 def check_features(features: int | None, rewards: int | None) -> None:
-    """Raise InputError for a number of features that K rewards do not determine; None for unsupervised learners."""
+    """Raise InputError if there are more features than rewards; `rewards` is None for unsupervised learners."""
     if features is not None and not 1 <= features <= 10_000:
         raise InputError(f"features is {features}; expected at least 1.")
     if features is not None and rewards is not None and features > rewards:

@@ -35,7 +35,7 @@ __all__ = [
 
 
 class Progress(Protocol):
-    """Receiver of a learner's progress, and storage for the state to resume from."""
+    """Reports a learner's progress, and stores the state to resume from."""
 
     def load(self) -> tuple[int, dict[str, Tensor]] | None:
         """The step and the tensors of the last :meth:`save`; None at the start."""
@@ -62,7 +62,7 @@ class NoProgress:
 
 
 class PhiLearner(ABC):
-    """Learns φ; derive from it for a learner of your own, as a dataclass, so that it can be saved as text.
+    """Learns φ. Derive your own learners from this class, as dataclasses, so that they can be saved as text.
 
     A supervised learner returns a model with K outputs that predict the K rewards; the directions of φ are then chosen
     among these (see :func:`usfa.phi.learn_phi`). An unsupervised one returns a model of `features` outputs.
@@ -138,7 +138,7 @@ class LeastSquares(PhiLearner):
         return model
 
 
-_ROWS = 1 << 16  # of the data that are in memory at once
+_ROWS = 1 << 16  # transitions that are in memory at once
 
 
 def _parts(data: Transitions) -> Iterator[Transitions]:
@@ -155,7 +155,7 @@ def _accumulate(sums: list[Tensor], index: int, value: Tensor) -> None:
 
 
 def _table(spec: PhiSpec, data: Transitions) -> LinearPhi:
-    """The weighted mean reward of every cell (s, a, s′); that of all cells for those without data."""
+    """The weighted mean reward of every cell (s, a, s′); cells without data get the mean of all data."""
     cells = spec.observation.shape[0] ** 2 * spec.actions
     model = LinearPhi(spec, "table", cells)
     total, count = torch.zeros(2, cells, len(data.names))
@@ -232,7 +232,9 @@ class NetworkFit(NetworkLearner):
 
 
 def _chances(data: Transitions) -> NDArray[np.float64]:
-    """Relative probability of each row in an update, [N]: a fifth of them have a rare reward, even if fewer do."""
+    """Relative probability of each row in an update, [N]: on average at least a fifth of the rows have a rare reward,
+    if there are any.
+    """
     rare = data.rare
     share = rare.mean()
     if data.is_thinned or not 0 < share < _RARE:
@@ -286,7 +288,7 @@ def descend(
         loss_of: loss of some rows.
         weight: relative probability of each row, [N].
         learner: number and size of updates, and the learning rate.
-        seed: of the order of rows.
+        seed: for drawing rows.
         progress: to report to, and to resume from.
     """
     steps, size = learner.steps, min(learner.batch, len(weight))

@@ -57,7 +57,7 @@ class PhiSpec:
 
 
 class PhiModel(nn.Module, ABC):
-    """φ(s, a, s′) with parameters; derive from it for a model of your own.
+    """φ(s, a, s′) with parameters. Derive your own models from this class.
 
     The constructor takes a :class:`PhiSpec` and keyword arguments that fit into JSON, which `settings` returns. The
     rest of the model is in its parameters and buffers.
@@ -77,7 +77,7 @@ class PhiModel(nn.Module, ABC):
 
     @classmethod
     def functions_in(cls, settings: Mapping[str, Any]) -> list[str]:
-        """Texts in settings, which may be those of a file, for which making or using a model may import modules."""
+        """Texts in `settings`, perhaps from an untrusted file, that may make a model import modules."""
         return [text for text in _texts_in(settings) if ":" in text]
 
     @abstractmethod
@@ -92,7 +92,7 @@ class PhiModel(nn.Module, ABC):
         """
 
     def project(self, mix: Tensor) -> None:
-        """Replace φ by φ·mix, for mix [D, D′], and set the features of :attr:`spec`; supervised learners need it."""
+        """Replace φ by φ·mix, for mix [D, D′], and update :attr:`spec`; required for supervised learners."""
         raise InputError(f"{type(self).__name__} cannot change its features; expected a method project.")
 
 
@@ -137,7 +137,7 @@ def _reward_names(rewards: object) -> tuple[str, ...]:
 
 
 def _texts_in(value: object) -> Iterator[str]:
-    """All texts in nested lists and mappings, whose keys count too."""
+    """All texts in nested lists and mappings, including keys."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -206,7 +206,7 @@ def cell_of(spec: PhiSpec, observation: Tensor, action: Tensor, next_observation
 
 
 class NetworkPhi(PhiModel):
-    """φ by a network: convolutions on images, dense layers on vectors, then a linear layer.
+    """φ computed by a network: convolutions on images, dense layers on vectors, then a linear layer.
 
     Args:
         spec: sizes.
@@ -266,7 +266,7 @@ class NetworkPhi(PhiModel):
         return self._outputs(torch.cat([inputs, chosen], dim=-1))
 
     def of_state(self, observation: Tensor) -> Tensor:
-        """φ(s) [N, D] of the last H observations [N, ..., H · C], of a model for "next"."""
+        """φ(s) [N, D] of the last H observations [N, ..., H · C]; only for models of "next"."""
         return self._outputs(
             self.convolutions(observation) if self.spec.observation.is_image else self._scaled(observation)
         )
@@ -278,13 +278,13 @@ class NetworkPhi(PhiModel):
         return phi
 
     def _scaled(self, observation: Tensor) -> Tensor:
-        """Vectors [N, F], or several behind one another, as inputs."""
+        """Centre and scale vectors [N, F], or several of them concatenated."""
         count = observation.shape[1] // len(self.centre)
         return (observation - self.centre.repeat(count)) / self.scale.repeat(count)
 
     @torch.no_grad()
     def fit_inputs(self, observation: Tensor) -> None:
-        """Set centre and scale of the inputs from observations, [N, H · F]; images have fixed ones."""
+        """Set centre and scale of the inputs from observations, [N, H · F]; for images they are fixed."""
         if self.spec.observation.is_image:
             return
         observation = observation[:, -len(self.centre) :]

@@ -54,8 +54,8 @@ def directions(
 ) -> Directions:
     """Choose the directions of φ among predicted rewards, by a singular value decomposition.
 
-    φ spans the D directions that carry most of the rewards. Its basis are D of the rewards themselves, as predicted
-    from these directions, so that their tasks w_k are unit vectors and features have the names and sizes of rewards.
+    φ spans the D directions that carry most of the rewards. Its basis consists of D of the rewards, as predicted from
+    these directions, so that their tasks w_k are unit vectors and features have the names and sizes of rewards.
 
     Args:
         train: transitions that were learned from.
@@ -63,7 +63,7 @@ def directions(
         held: the held-out transitions.
         predicted: [N′, K], their predicted rewards.
         features: D; by default the fewest that lose at most 0.01 of the R² of any reward.
-        exact: whether no direction may be lost; D is then the rank of the rewards.
+        exact: whether no direction may be lost; D is then the rank of the rewards, or `features` if that is larger.
     """
     count, weight = fitted.shape[1], train.weight.astype(np.float64)
     scale = np.sqrt((weight[:, None] * fitted**2).sum(axis=0) / weight.sum())
@@ -94,7 +94,7 @@ def _by_size(data: Transitions, predicted: Array, scale: Array, right: Array) ->
 
 
 def _checked_rank(rank: int, rewards: int, features: int | None) -> int:
-    """D of exact features: the rank, or more if asked for."""
+    """D of exact features: `features`, or the rank by default; raise InputError if `features` is below the rank."""
     if features is not None and features < rank:
         raise InputError(
             f"The {rewards} rewards span {rank} directions, which no φ with {features} features can express; expected "

@@ -29,15 +29,15 @@ __all__ = ["read_transitions"]
 def read_transitions(
     path: Path, spec: ObservationSpec, actions: int, environment: str, history: int = 1
 ) -> Transitions:
-    """Read an npz file; raise InputError if it is anything else, or data of another environment.
+    """Read an npz file; raise InputError if it is not one, or if its data is of another environment.
 
     Args:
         path: the file.
         spec: encoding of the observations of the environment.
-        actions: their number in the environment.
+        actions: the number of actions of the environment.
         environment: its name in errors.
         history: H, the number of observations before each next one; they are taken from the rows of an episode, unless
-            the file was saved with as many.
+            the file was saved with the same H.
     """
     found = _read(path, spec, actions, environment)
     if found.history == history:
@@ -105,7 +105,7 @@ def _names(path: Path, arrays: dict[str, NDArray[Any]], rewards: int) -> tuple[s
 
 
 def _weights(path: Path, arrays: dict[str, NDArray[Any]], count: int) -> NDArray[np.float32]:
-    """The number of transitions that each stands for, [N]; 1 by default."""
+    """The number of transitions that each one represents, [N]; 1 by default."""
     weight = arrays.get("weights", np.ones(count))
     numbers = weight.shape == (count,) and weight.dtype.kind in "fiu"
     if not numbers or not (np.isfinite(weight).all() and (weight > 0).all()):
@@ -114,7 +114,7 @@ def _weights(path: Path, arrays: dict[str, NDArray[Any]], count: int) -> NDArray
 
 
 def _with_history(data: Transitions, history: int, path: Path) -> Transitions:
-    """The same transitions, each with the rows before it; InputError if rows of an episode are missing."""
+    """Add the rows before each transition as its history; raise InputError if rows of an episode are missing."""
     order = np.argsort(data.episode, kind="stable")
     data = data.rows(order)
     first = np.concatenate([[True], data.episode[1:] != data.episode[:-1]])
@@ -134,9 +134,9 @@ def _with_history(data: Transitions, history: int, path: Path) -> Transitions:
 
 
 def _gaps(data: Transitions, later: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Find the rows whose observation is not the next one of the row before; `later` are all but the first ones."""
+    """Find the rows of `later`, all but the first of each episode, that do not follow on from the row before."""
     before, after = data.observation, data.next_observation
-    if isinstance(before, Frames) and isinstance(after, Frames):  # stored once, so that places tell
+    if isinstance(before, Frames) and isinstance(after, Frames):  # stored once, so comparing places is enough
         return later[before.places[later, 0] != after.places[later - 1, 0]]
     seen, found = np.asarray(before), np.asarray(after)
     return later[[not np.array_equal(seen[row], found[row - 1]) for row in later]]

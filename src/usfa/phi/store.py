@@ -20,7 +20,7 @@ from usfa.phi.frames import Frames
 __all__ = ["ENVIRONMENTS", "MOST_MEMORY", "TransitionStore", "check_rows"]
 
 ENVIRONMENTS = 32
-"""Environments that data is collected in at once."""
+"""Number of environments in which data is collected at once."""
 MOST_MEMORY = 3 << 30
 """Largest size in bytes of the observations that are kept in memory, and separately of everything else."""
 
@@ -45,7 +45,7 @@ class TransitionStore:
     def seen(
         self, observation: NDArray[Any], new: NDArray[np.bool_], known: NDArray[Any] | None = None
     ) -> NDArray[np.int64]:
-        """Store the observations [B, ...] that are `new`, and return the places of all, [B, 1]; others are `known`."""
+        """Store the `new` ones of B observations; return the places of all, [B, 1], `known` ones for the others."""
         places = np.zeros((len(observation), 1), np.int64) if known is None else known.copy()
         self._frames.append(observation[new])
         count = int(new.sum())
@@ -62,7 +62,7 @@ class TransitionStore:
         episode: NDArray[np.int64],
         real: NDArray[np.bool_],
     ) -> None:
-        """Add one step of B environments, of those that are `real`; observations by their places."""
+        """Add one step of B environments, only where `real` is set; observations are given as places."""
         added: tuple[NDArray[Any], ...] = (before, action, after, rewards, episode)
         for column, values in zip(self._columns, added, strict=True):
             column.append(values[real].copy())
@@ -105,7 +105,7 @@ class _InMemory:
 
 
 class _InFile:
-    """Observations behind one another in a file, which is mapped into memory when all are written."""
+    """Observations that are appended to a file, which is mapped into memory when all are written."""
 
     def __init__(self, path: Path | None, size: int, spec: ObservationSpec) -> None:
         self._path, self._shape, self._dtype, self._count = path, spec.shape, spec.dtype, 0
@@ -115,19 +115,19 @@ class _InFile:
             self._file: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.unlink(missing_ok=True)  # of a run that was killed
+            path.unlink(missing_ok=True)  # left by a run that was killed
             require_space(path.parent, size)
             self._file = path.open("wb+")
 
     def append(self, observations: NDArray[Any]) -> None:
         try:
             self._file.write(np.ascontiguousarray(observations, self._dtype).data)
-        except OSError as error:  # name the file
+        except OSError as error:  # add the name of the file
             raise OSError(error.errno, error.strerror or str(error), str(self._path or "temporary file")) from error
         self._count += len(observations)
 
     def finished(self) -> NDArray[Any]:
-        with self._file as file:  # the map stays when it is closed
+        with self._file as file:  # the map stays valid when the file is closed
             file.flush()
             os.fsync(file.fileno())
             return np.memmap(self._path or file, self._dtype, "r", shape=(self._count, *self._shape))
@@ -144,7 +144,7 @@ def check_rows(steps: int, history: int) -> None:
 
 
 def _joined(column: list[NDArray[Any]]) -> NDArray[Any]:
-    """All parts of a column, whose memory is freed before the next column needs it."""
+    """Concatenate the parts of a column, and free their memory before the next column needs it."""
     joined = np.concatenate(column)
     column.clear()
     return joined

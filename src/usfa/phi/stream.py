@@ -1,4 +1,4 @@
-"""Tasks that come one after another, each by its scalar reward only."""
+"""Tasks that come one after another, each known only by its scalar reward."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ class TaskEstimate:
     phi: LearnedPhi
     """φ that w belongs to."""
     fitted: bool
-    """Whether φ was fitted again, because it could not express the reward; agents then have to learn ψ of the new φ."""
+    """Whether φ is new, because there was none or it could not express the reward; agents must then learn a new ψ."""
 
 
 class TaskStream:
-    """An agent's tasks over time: φ is fitted to what was seen, and w of the next task inferred from its rewards.
+    """A sequence of tasks: infers w of each from its rewards, and fits φ again when it cannot express a reward.
 
     Args:
         environment: as for :func:`usfa.settings_for`.
         learner: of φ; by default least squares for tables, a network for everything else.
-        phi: φ that was learned before; it stays until a task comes that it cannot express.
-        history: H, the number of observations before the next one that φ depends on; that of `phi` if given.
+        phi: a φ that was learned before; used until it cannot express a reward.
+        history: H, the number of observations before the next one that φ depends on; ignored if `phi` is given.
         seed: for everything random.
         arguments: of the environment.
     """
@@ -66,7 +66,7 @@ class TaskStream:
         self._seed, self._observations = seed, 0
         self._data: Transitions | None = None
         self.phi = phi
-        """φ as it was fitted last; None before the first task."""
+        """The current φ; None before the first task, unless one was given."""
 
     @property
     def rewards(self) -> tuple[str, ...]:
@@ -74,7 +74,7 @@ class TaskStream:
         return () if self._data is None else self._data.names
 
     def observe(self, reward: Any, steps: int = 200, behaviour: Behaviour | None = None) -> TaskEstimate:
-        """Act for some steps, see this reward only, and infer its task; fit φ again if it cannot express the reward.
+        """Act for some steps, observe only this reward, and infer its task; fit φ again if it cannot express it.
 
         Observing a reward again refines its task, with all transitions in which it was seen.
 
@@ -105,14 +105,14 @@ class TaskStream:
 def _inferred(phi: LearnedPhi, data: Transitions, index: int) -> InferredTask:
     """The task of a reward from the transitions in which it was seen."""
     own = data.rows(data.seen[:, index])
-    with warnings.catch_warnings():  # what it warns of is in the result
+    with warnings.catch_warnings():  # the result holds the same information
         warnings.simplefilter("ignore")
         root = np.sqrt(own.weight / own.weight.mean(), dtype=np.float64)
         return infer_task(predict(phi.model, own) * root[:, None], own.rewards[:, index] * root)
 
 
 def _joined(before: Transitions | None, new: Transitions) -> Transitions:
-    """All transitions, in each of which only the reward of its own task was seen."""
+    """Join transitions; in each, only the reward of its own task was seen."""
     if before is None:
         return new
     names = before.names if new.names[0] in before.names else (*before.names, *new.names)
@@ -121,7 +121,7 @@ def _joined(before: Transitions | None, new: Transitions) -> Transitions:
 
 
 def _with_rewards(data: Transitions, names: tuple[str, ...]) -> Transitions:
-    """The same transitions with more rewards, which were not seen."""
+    """The same transitions with further rewards, marked as not seen."""
     rewards = np.zeros((len(data), len(names)), np.float32)
     seen = np.zeros((len(data), len(names)), np.bool_)
     places = [names.index(name) for name in data.names]

@@ -70,10 +70,10 @@ class Laplacian(_Unsupervised):
 
 @dataclass(frozen=True)
 class Contrastive(_Unsupervised):
-    """Features of the successor measure by contrast (InfoNCE; Eysenbach et al. 2022, Touati et al. 2023).
+    """Contrastive features of the successor measure (InfoNCE; Eysenbach et al. 2022, Touati et al. 2023).
 
-    φ(s)·φ(s″) is trained to tell a later state s″ of the same episode, a geometric number of steps ahead, from those of
-    other episodes: its best value is the logarithm of how much more often s leads to s″ than chance.
+    φ(s)·φ(s″) is trained to distinguish a later state s″ of the same episode, a geometric number of steps ahead, from
+    later states of other transitions. Its optimum is the logarithm of how much more often s leads to s″ than chance.
     """
 
     gamma: float = 0.9
@@ -98,7 +98,7 @@ class Contrastive(_Unsupervised):
 
 
 def _later(data: Transitions, gamma: float, seed: int) -> Tensor:
-    """For each transition the index of a later one of its episode; the rows of an episode must be in order."""
+    """For each transition, the index of a later one of its episode; the rows of an episode must be in order."""
     order = np.argsort(data.episode, kind="stable")
     sorted_episode = data.episode[order]
     last = np.searchsorted(sorted_episode, sorted_episode, side="right") - 1
@@ -110,7 +110,7 @@ def _later(data: Transitions, gamma: float, seed: int) -> Tensor:
 
 @torch.no_grad()
 def _whitening(model: NetworkPhi, data: Transitions) -> Tensor:
-    """A map [D, D] after which the features are uncorrelated with a mean square of 1, or 0 where they span less."""
+    """A map [D, D] that makes features uncorrelated with a mean square of 1, or 0 if they span fewer directions."""
     rows = np.random.default_rng(0).permutation(len(data))[:10_000]
     part = data.rows(rows)
     phi, weight = model(*tensors_of(part)).double(), torch.from_numpy(part.weight).double()[:, None]

@@ -100,7 +100,7 @@ class _Sockets:
             self._places.release()
 
     async def _take_place(self) -> bool:
-        """Wait in line, so that whoever reconnects fastest does not get every place that becomes free."""
+        """Wait in line for a session, so that pages that reconnect fastest do not get all free ones."""
         if self._waiting >= self._limits.sessions:
             return False
         self._waiting += 1

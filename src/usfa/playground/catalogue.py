@@ -28,7 +28,7 @@ class Catalogue:
 
     Args:
         agents: names of shipped agents, runs or agent directories; the page starts with the first.
-        environment: where they act, instead of where they were trained.
+        environment: environment to act in, instead of the ones they were trained in.
         trust: whether their files may name modules to import.
     """
 

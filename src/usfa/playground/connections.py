@@ -1,7 +1,7 @@
-"""Connections that cannot be held open for nothing: limits below the application, where there is no token yet.
+"""Limits on connections, below the application, where no token is checked yet.
 
-uvicorn waits without limit for the rest of a request and for a peer that does not read, and closing a connection waits
-for that peer too. These protocols abort it instead, which frees its memory and its place at once.
+uvicorn waits without limit for the rest of a request and for a peer that does not read, even to close the connection.
+These protocols abort such connections instead, which frees their memory and their places at once.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class _DropsDeaf(asyncio.Protocol):
 
 
 class HttpConnection(_DropsDeaf, H11Protocol):
-    """Requests, and the start of every socket. The first argument is ours, the others are uvicorn's."""
+    """An HTTP connection, from which every socket is upgraded. The first argument is ours, the others are uvicorn's."""
 
     def __init__(self, limits: Limits, /, **arguments: Any) -> None:
         super().__init__(**arguments)
@@ -80,7 +80,7 @@ class HttpConnection(_DropsDeaf, H11Protocol):
         return self.cycle is None or self.cycle.response_complete
 
     def _drop_one(self) -> None:
-        """Drop the oldest connection without a request: visitors send theirs at once, whoever blocks does not."""
+        """Drop the oldest connection without a request: visitors send one at once, attackers may not."""
         idle = [other for other in self.connections if isinstance(other, HttpConnection) and other.waiting]
         min(idle, key=lambda other: other.opened_at).transport.abort()
 
@@ -90,7 +90,7 @@ class HttpConnection(_DropsDeaf, H11Protocol):
             self._request.cancel()
 
     def on_response_complete(self) -> None:
-        self._request.start()  # for the next request, and what is left of this one
+        self._request.start()  # for the rest of this request, and the next one
         super().on_response_complete()
 
     def handle_websocket_upgrade(self, event: Any) -> None:
@@ -127,5 +127,5 @@ class SocketConnection(_DropsDeaf, WebSocketsSansIOProtocol):
 
     def handle_cont(self, event: Frame) -> None:
         super().handle_cont(event)
-        if len(self.frames) > _MOST_FRAGMENTS:  # empty ones have no size to be limited by
+        if len(self.frames) > _MOST_FRAGMENTS:  # empty fragments pass the limit on size
             self.transport.abort()

@@ -87,7 +87,7 @@ class HeatmapWorker:
             if self._process is not None and self._process.stdin is not None:
                 self._process.stdin.write(line + "\n")
                 self._process.stdin.flush()
-        except OSError:  # the process has died; the thread finds the end of its output
+        except OSError:  # the process has died; the thread notices the end of its output
             return
 
     # --- the thread ---
@@ -149,7 +149,7 @@ def run_process() -> None:
         os.nice(10)
     torch.set_num_threads(1)
     search_working_directory()
-    # Only replies go to stdout: whatever libraries print there goes to stderr.
+    # Only replies go to stdout: anything that libraries print there goes to stderr.
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8", buffering=1)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     lines: queue.SimpleQueue[str] = queue.SimpleQueue()

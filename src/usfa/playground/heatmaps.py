@@ -34,7 +34,7 @@ class HeatmapRequest:
     """A heat map to compute."""
 
     agent: str  # argument of usfa.load
-    environment: str | None  # instead of where the agent was trained
+    environment: str | None  # to act in, instead of the one in training
     trust: bool  # whether the agent's file may name modules to import
     player: int
     quantity: str
@@ -183,7 +183,7 @@ def _scores(
 def _yardsticks(
     request: HeatmapRequest, environments: EnvironmentSource, phi: str
 ) -> Callable[[NDArray[np.float64], list[int]], _Yardstick]:
-    """Make yardsticks for tasks and layouts: in the room its oracle, for other φ and elsewhere the length of w."""
+    """Make yardsticks for tasks and layouts: the oracle in the room with its own φ, otherwise the length of w."""
     if request.quantity != "normalised":
         return lambda w, layouts: _Length(np.ones(len(w)))
     with environments.opened() as env:
@@ -196,12 +196,12 @@ def _yardsticks(
 
 class _Yardstick(Protocol):
     def normalised(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Scores [K] of K tasks after one step more of the episodes."""
+        """Normalise the scores [K] of K tasks; call this after each step of the episodes."""
 
 
 @dataclass(frozen=True)
 class _Length:
-    """Returns grow with the length of w."""
+    """Division by the length of w, with which returns grow."""
 
     length: NDArray[np.float64]  # [K]
 
@@ -210,7 +210,7 @@ class _Length:
 
 
 class _InTheSameRooms:
-    """The random policy, which scores 0, and the oracle, which scores 1, step by step in the layouts of the agent."""
+    """Scale from the random policy (0) to the oracle (1), which act along with the agent in the same layouts."""
 
     def __init__(
         self, rules: RoomRules, policies: tuple[StatePolicy, ...], w: NDArray[np.float64], layouts: list[int]
@@ -232,7 +232,7 @@ class _InTheSameRooms:
 
 
 def _positive(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Divisors, NaN where they are not positive: at w = 0, or if even the best return is not."""
+    """Replace divisors that are not positive by NaN, as at w = 0 or if even the best return is not positive."""
     return np.where(values > 1e-9, values, np.nan)
 
 

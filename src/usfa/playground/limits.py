@@ -1,4 +1,4 @@
-"""Limits on the use of a playground, and how rates are limited."""
+"""Limits on the use of a playground, and rate limiters."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Limits:
     idle_seconds: float = 150.0
     """Close a connection without messages for this time; an open page sends one every few seconds."""
     connections: int = 256
-    """Connections at the same time, before any token is checked. One more drops the oldest without a request."""
+    """Connections at the same time, before any token is checked. Another one drops the oldest without a request."""
     request_seconds: float = 10.0
     """Close a connection that has not sent a complete request for this time."""
     unread_seconds: float = 15.0
@@ -60,7 +60,7 @@ class TokenBucket:
 
 
 class LogLimit(logging.Filter):
-    """Limits the lines in the log, which malformed requests would fill; the next line tells how many are missing."""
+    """Limits the lines in the log, which malformed requests could fill; the next line says how many were left out."""
 
     def __init__(self, bucket: TokenBucket) -> None:
         super().__init__()

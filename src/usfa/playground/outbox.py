@@ -135,7 +135,7 @@ class Outbox:
 
     def _put_message(self, text: str, new_session: bool) -> None:
         if new_session:
-            self._frame = None  # shows the players of the previous setup
+            self._frame = None  # it shows the players of the previous setup
         if len(self._messages) <= _MAX_MESSAGES:  # one more than allowed is enough to notice
             self._messages.append(text)
         self._filled.set()

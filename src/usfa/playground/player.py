@@ -55,7 +55,7 @@ class PlayerDecision:
 
 
 class Player:
-    """In every state of an episode, :func:`decide` sets `decision` and :meth:`act` takes its action."""
+    """An agent in an environment. In every state, :func:`decide` sets `decision` and :meth:`act` takes its action."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Player:
         self._clear_decision()
 
     def set_rule(self, name: str) -> None:
-        """Decide by the rule of this name; InputError if it is not one of ours, because names come from the page."""
+        """Decide by the rule of this name; InputError unless it is built in, because names come from the page."""
         if name.partition(":")[0] not in {*RULES, SINGLE}:
             raise unknown_name("rule", name, RULES)
         self.rule = parse_rule(name)
@@ -256,8 +256,8 @@ def _decide_by_rule(players: Sequence[Player], situation: Situation, memories: S
 def _policy_values(rule: Rule, situation: Situation) -> Tensor:
     """The value of each policy under a rule, [B, N].
 
-    Under Eq. 3 it is that of z's best action on w, max_a ψ(s,a,z)·w; under other rules that of following z,
-    ψ(s,π_z(s),z)·w minus the rule's doubt about z. The doubt is found by letting the rule decide with each z alone.
+    Under Eq. 3 this is the value of z's best action on w, max_a ψ(s,a,z)·w. Under other rules it is the value of
+    following z, ψ(s,π_z(s),z)·w, minus the rule's doubt about z, which shows when the rule decides with z alone.
     """
     psi, w, z, legal, step_error, optimism, horizon, gap_scale, _ = situation
     size = z.shape[1]

@@ -32,7 +32,7 @@ _MAX_SLEEP = 0.5  # seconds
 
 
 class Scheduler:
-    """Sessions are added, messaged and removed from any thread; everything else runs in the scheduler's own."""
+    """Runs all sessions in its own thread; other threads may add, message and remove sessions."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
@@ -96,7 +96,7 @@ class Scheduler:
         while self._inbox:
             session, action = self._inbox.popleft()
             self._guarded(session, action)
-        self._decide()  # again, where a message changed something: no player acts on an outdated decision
+        self._decide()  # again where a message changed something, so that no player acts on an outdated decision
         smooth = len(self._sessions) <= _MAX_SMOOTH_SESSIONS
         for session in self._sessions:
             self._guarded(session, session.advance, now, smooth, fatal=True)
@@ -114,7 +114,7 @@ class Scheduler:
         self._next_setup.pop(session, None)
 
     def _prepare(self, session: Session, setup: Setup) -> None:
-        """Make players in the background, one setup at a time per session; of those that wait only the last counts."""
+        """Make players in the background, one setup at a time per session; only the last of waiting setups counts."""
         if session in self._preparing:
             self._next_setup[session] = setup
             return
@@ -147,7 +147,7 @@ class Scheduler:
         undecided = [(session, player) for session, player in undecided if player.needs_decision]
         try:
             decide([player for _, player in undecided])
-        except Exception:  # find out which player causes it
+        except Exception:  # decide one by one, to find the player that causes it
             for session, player in undecided:
                 self._guarded(session, decide, [player], fatal=True)
 

@@ -114,7 +114,7 @@ async def _set_cookie(scope: Scope, receive: Receive, send: Send) -> None:
     """Move the token from the URL, which is displayed and stored in the history, into a cookie.
 
     A strict cookie would not be sent after the redirect if the link was in a mail or on another site. A lax one is, but
-    only when a page is opened; sockets and everything else of other sites are also rejected by their Origin.
+    only when a page is opened; other requests from other sites, sockets included, are also rejected by their Origin.
     """
     response = RedirectResponse("/", status_code=303)
     response.set_cookie(_cookie_name(scope), _query_token(scope) or "", httponly=True, samesite="lax")

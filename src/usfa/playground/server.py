@@ -72,7 +72,7 @@ def url_of(listener: socket.socket, access: Access) -> str:
 
 
 def make_server(app: Starlette, limits: Limits | None = None) -> uvicorn.Server:
-    """A server without compression of messages: frames are JPEGs already."""
+    """Make a server that does not compress messages, because frames are JPEGs already."""
     limits = limits or Limits()
     config = uvicorn.Config(
         app,

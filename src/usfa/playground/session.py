@@ -43,11 +43,11 @@ __all__ = ["Clock", "Session"]
 
 _END_SECONDS = 1.5  # the last state of a long episode stays visible for this time
 _SMOOTH_BELOW = 20.0  # decisions per second; faster sessions need no frames in between
-_TOLERANCE = 1e-4  # seconds; what is due within them is due now
+_TOLERANCE = 1e-4  # seconds; events due within this time are due now
 
 
 class Session:
-    """The scheduler calls `handle` and `advance`, decides for the players, and calls `show`."""
+    """A page's session. The scheduler calls `handle` and `advance`, decides for the players, and calls `show`."""
 
     def __init__(self, catalogue: Catalogue, oracles: Oracles, heatmaps: HeatmapWorker, outbox: Outbox) -> None:
         self._catalogue, self._oracles, self._heatmaps, self.outbox = catalogue, oracles, heatmaps, outbox
@@ -79,7 +79,7 @@ class Session:
 
     def _begin_episode(self, seed: int) -> None:
         self.seed = seed
-        self._tasks: list[NDArray[np.float64]] = []  # of every step, for an oracle that is ready late
+        self._tasks: list[NDArray[np.float64]] = []  # of every step, for an oracle that becomes ready late
         self._oracle_run = None
         for player in self.players:
             player.reset(seed)
@@ -88,7 +88,7 @@ class Session:
     # --- messages ---
 
     def handle(self, message: ClientMessage) -> None:
-        """Handle any message but a setup, which the scheduler handles. InputError if it cannot be done."""
+        """Handle any message but a setup, which the scheduler handles; InputError if the message is invalid."""
         if isinstance(message, Ping):
             self.outbox.send(Pong(message.id))
             return
@@ -254,7 +254,7 @@ class Clock:
 
     @property
     def between_decisions(self) -> bool:
-        """Whether the last decision's arrival is still to come."""
+        """Whether the arrival of the last decision is still due."""
         return self._arrival is not None
 
     def once(self) -> None:
@@ -266,7 +266,7 @@ class Clock:
         self._next = max(self._next, now + seconds)
 
     def tick(self, now: float, smooth: bool = False) -> Literal["decide", "arrive"] | None:
-        """The event that is due now, if any."""
+        """Return the event that is due now, if any, and schedule the next one."""
         if self._arrival is not None:
             if now < self._arrival - _TOLERANCE:
                 return None

@@ -22,7 +22,7 @@ from usfa.tasks import format_task, task_set
 __all__ = ["EnvironmentView", "MdpView", "RenderedView", "StepResult", "ViewKind", "feature_infos", "preset_group"]
 
 ViewKind = Literal["room", "mdp", "picture"]
-# Okabe and Ito's, as in the figures.
+# Okabe and Ito's palette, as in the figures.
 _PALETTE = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A7A7A", "#B8A800")
 
 

@@ -1,9 +1,10 @@
-"""The budget rule: from steps and minutes to environments, updates per step and the scoring afterwards.
+"""The budget rule: choose environments, updates per step and scoring from a number of steps or minutes.
 
-Learning needs thousands of updates, whatever the number of steps. With fewer steps than by default there are as many
-updates as by default, up to one per step, each on other replayed transitions. Then values of actions that were hardly
-tried are overestimated: two networks, whose lower values count, counter this. With few steps environments also keep an
-often extreme preference for a whole episode, which tries such actions. What each is worth: docs/mo-gymnasium.md.
+Learning needs thousands of updates, whatever the number of steps. With fewer steps than the default, there are as many
+updates as by default, up to one per step, each on different replayed transitions. This overestimates the values of
+actions that were hardly tried; an ensemble of two networks, of which the lower value counts, counters that. With few
+steps, environments also keep a preference, often an extreme one, for a whole episode, so that such actions are tried.
+docs/mo-gymnasium.md has the effect of each.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ from usfa.tasks import parse_tasks
 __all__ = ["Costs", "Plan", "check_budget", "measured_costs", "plan"]
 
 MAX_UPDATES_PER_STEP = 1.0
-"""Updates per step with few steps."""
+"""Maximum number of updates per step, for few steps."""
 FEW_STEPS = 0.9
-"""Updates per step above which steps are few: each is replayed so often that other settings are better."""
+"""Steps count as few above this number of updates per step: replayed so often, they need other settings."""
 MOST_TIME_ON_UPDATES = 4.0
-"""Time of updates relative to that of the steps, if the budget is a time: where steps are quick, there are more of them
-rather than more updates for each."""
+"""Maximum time of updates relative to that of steps, if the budget is only a time: if steps are quick, there are more
+steps rather than more updates per step."""
 MIN_ROUNDS = 80
-"""Rounds of updates; with few steps there are fewer environments, so that rounds are shorter and there are as many."""
+"""Rounds of updates to aim for with few steps: there are fewer environments, so that rounds are shorter."""
 MIN_ENVIRONMENTS = 4
 MEMBERS = 2
 """Networks in the ensemble if there are more updates per step than usual."""
@@ -45,15 +46,15 @@ CHECKPOINTS = 20
 SCORING_SHARE = 0.1
 """Largest share of the steps and of the time that is spent on scores."""
 REPETITION: dict[str, Any] = {"repeat_exponent": 2.0, "repeat_share": 0.25}
-"""Exploration that reaches what is far with few steps, in a quarter of the environments."""
+"""Exploration that reaches distant states in few steps, in a quarter of the environments."""
 QUICK_START: dict[str, Any] = {"epsilon": 0.05, "epsilon_decay": 0.0, "priority_exponent": 0.0, "ema": 0.01}
-"""Settings with few steps, and for images. Random steps at the start would use up too many, and priorities overfit the
-few trajectories that are replayed again and again."""
+"""Settings for few steps, and for images: random exploration at the start would use up too many steps, and priorities
+overfit the few trajectories that are replayed again and again."""
 _TRIAL = 4  # updates to measure their time
 
 
 class Costs(NamedTuple):
-    """Seconds, as measured on this machine, and the length of an episode."""
+    """Times in seconds, measured on this machine, and the length of an episode."""
 
     step: float  # of the environment
     acting: float  # of the network, per step
@@ -89,9 +90,9 @@ def plan(
     Args:
         config: the default settings, for many steps.
         frames: environment steps per seed; None for as many as there is time for.
-        minutes: of the whole command, with measuring before and scoring after training; None for no limit.
+        minutes: time of the whole command, including measuring before and scoring after training; None for no limit.
         costs: from :func:`measured_costs`.
-        large_scale: `network.output_scale` with few steps; by default as it is.
+        large_scale: `network.output_scale` with few steps; by default unchanged.
         repetition: whether some environments repeat random actions if there are more updates per step than usual.
     """
     check_budget(frames, minutes)
@@ -147,7 +148,7 @@ def updates_per_step(learner: LearnerConfig) -> float:
 def _with_density(
     config: TrainConfig, steps: int, density: float, large_scale: float | None, repetition: bool
 ) -> TrainConfig:
-    """Change the updates per step, and with them what more updates than usual need."""
+    """Change the updates per step, and the settings that more updates than usual need."""
     learner, network = _with_updates(config.learner, steps, density), config.network
     if updates_per_step(learner) > updates_per_step(config.learner):
         network = replace(network, members=MEMBERS)
@@ -187,7 +188,7 @@ def _batch(learner: LearnerConfig) -> int:
 
 
 def _largest(fits: Callable[[float], bool]) -> float:
-    """The largest number that fits, of a condition that holds up to it; at least 1."""
+    """Find the largest number that fits by bisection, at least 1; every smaller number must fit too."""
     low, high = 1.0, 2.0**53
     while high - low > 0.5:
         middle = math.sqrt(low * high) if high > 2 * low else (low + high) / 2
@@ -199,7 +200,7 @@ def _largest(fits: Callable[[float], bool]) -> float:
 
 
 def _evaluation(config: TrainConfig, steps: int, costs: Costs, seconds: float) -> EvaluationConfig:
-    """Fewer episodes, snapshots and preferences, until scoring takes a tenth of the steps and of the time at most."""
+    """Reduce episodes, snapshots and preferences until scoring takes at most a tenth of the steps and of the time."""
     usual = config.evaluation
     if steps >= config.learner.budget and _scoring(usual, config, steps, costs) <= seconds:
         return usual
@@ -234,7 +235,7 @@ def _scored_steps(evaluation: EvaluationConfig, config: TrainConfig, steps: int,
 
 
 def _scoring(evaluation: EvaluationConfig, config: TrainConfig, steps: int, costs: Costs) -> float:
-    """Seconds after training."""
+    """Seconds of scoring and measuring after training."""
     return _scored_steps(evaluation, config, steps, costs) * (costs.step + costs.acting)
 
 

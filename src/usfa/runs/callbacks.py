@@ -21,7 +21,7 @@ __all__ = ["Callback", "TensorBoard", "Training", "WeightsAndBiases", "check_cal
 
 @dataclass
 class Training:
-    """A training under way, as callbacks see it. Change nothing in it; to end it, call :meth:`stop`."""
+    """A running training, as callbacks see it. Do not change it; to end it, call :meth:`stop`."""
 
     run: RunDirectory
     config: TrainConfig
@@ -33,7 +33,7 @@ class Training:
     milestone: int | None = None
     """Time of the last complete snapshot, in the unit of the budget."""
     snapshot_scores: dict[int, pd.DataFrame] = field(default_factory=dict)
-    """Scores of snapshots during training, by milestone, if tasks are drawn from a distribution; not of the last."""
+    """Scores of the snapshots between the first and the last, by milestone, if tasks are drawn from a distribution."""
     scores: pd.DataFrame | None = None
     """The scores of all snapshots; None until the run is finished."""
     reason: str | None = None
@@ -56,10 +56,10 @@ class Callback:
         """Called after every round of updates."""
 
     def on_snapshot(self, training: Training) -> None:
-        """Called when all seeds have reached a milestone and the snapshot is on disk, also before training."""
+        """Called when all seeds have reached a milestone and the snapshot is on disk; first before training."""
 
     def on_end(self, training: Training) -> None:
-        """Called once at the end: finished (`training.scores` is a table), stopped, interrupted or failed."""
+        """Called once at the end, also if training was stopped, interrupted or failed; then `scores` is None."""
 
 
 def check_callbacks(callbacks: Sequence[Callback]) -> tuple[Callback, ...]:
@@ -91,7 +91,7 @@ def score_means(scores: pd.DataFrame) -> list[tuple[int, str, float]]:
 
 
 class TensorBoard(Callback):
-    """Writes metrics and scores for TensorBoard into RUN/tensorboard, over frames (extra tensorboard)."""
+    """Logs metrics and scores over frames for TensorBoard, in RUN/tensorboard (extra tensorboard)."""
 
     def __init__(self) -> None:
         try:
@@ -104,7 +104,7 @@ class TensorBoard(Callback):
         self._writer: Any = None
 
     def _open(self, training: Training) -> Any:
-        if self._writer is None:  # after a resume, points of the interrupted process are hidden from here on
+        if self._writer is None:  # after a resume, later points of the interrupted process are hidden
             folder = str(training.run.path / "tensorboard")
             self._writer = self._make(folder, purge_step=training.frames)
         return self._writer
@@ -151,7 +151,7 @@ class WeightsAndBiases(Callback):
             folder.mkdir(exist_ok=True)
             known = folder / "id.txt"
             if not known.exists():
-                known.write_text(secrets.token_hex(4))  # as long as theirs
+                known.write_text(secrets.token_hex(4))  # as long as wandb's own ids
             self._log = self._wandb.init(
                 dir=str(training.run.path),
                 id=known.read_text(),
@@ -179,8 +179,8 @@ class WeightsAndBiases(Callback):
 
 
 def _remove_links_and_empty_folders(folder: Path) -> None:
-    """Leave only files, which a manifest can list: a run directory with anything else is not overwritten."""
-    for path in sorted(folder.rglob("*"), reverse=True):  # what is inside a folder comes before it
+    """Leave only files, which a manifest can list; a run directory that holds anything else cannot be overwritten."""
+    for path in sorted(folder.rglob("*"), reverse=True):  # contents come before their folder
         if path.is_symlink():
             path.unlink()
         elif path.is_dir() and not any(path.iterdir()):

@@ -102,7 +102,7 @@ class SnapshotWriter:
     """
 
     def __init__(self, milestones: tuple[int, ...], run: RunDirectory, last_in_half: bool = False) -> None:
-        """Args: times of the snapshots, the run directory, and whether to round the last snapshot to fp16."""
+        """Write snapshots at the milestones into the run directory; `last_in_half` rounds the last one to fp16."""
         self._run = run
         self._waiting = list(milestones)
         self._in_half = {milestones[-1]} if last_in_half else set()
@@ -255,12 +255,12 @@ class Checkpoints:
 
     def keep(self) -> None:
         """Save a checkpoint, unless that would change the episodes of an uninterrupted run."""
-        # If saving would restart episodes, resume from the last regular checkpoint, as an uninterrupted run continues.
-        # A run that ends by the clock never repeats exactly, and its time so far must not be lost.
+        # If saving restarts episodes, keep the last regular checkpoint: resumed from there, the run equals an
+        # uninterrupted one. A run that ends by the clock never repeats exactly, and its time so far must not be lost.
         if self._learner.saves_exactly or self._learner.config.counts_time:
             self.save()
 
 
 def _unknown(x: Tensor) -> Tensor:
-    """A tensor of the same shape, of NaN where its type has one."""
+    """Make a tensor of the same shape, filled with NaN, or with 0 if its type has no NaN."""
     return torch.full_like(x, torch.nan if x.is_floating_point() else 0).detach()

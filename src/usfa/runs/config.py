@@ -58,8 +58,8 @@ class EvaluationConfig:
     epsilon: float = 0.001
     """Probability of a random action in these episodes."""
     measure_errors: bool = True
-    """Measure the errors of ψ after training, for cautious and steady, with a twentieth of the steps of training and
-    some thousands at least. Otherwise typical errors are assumed."""
+    """Measure the errors of ψ after training, for cautious and steady, with a twentieth of the training steps but at
+    least some thousands. Otherwise typical errors are assumed."""
 
     def __post_init__(self) -> None:
         for setting in ("rules", "final_rules"):
@@ -96,8 +96,8 @@ class TrainConfig:
     environment_arguments: Mapping[str, bool | int | float | str] = field(default_factory=dict)
     """Arguments of the environment."""
     phi: str = "reward"
-    """Source of φ: reward (a vector), info (info["vector_reward"]), module:function, a function of observation,
-    action and next observation, or the directory of a learned φ; in Python also a function or a learned φ."""
+    """Source of φ: reward (a vector), info (info["vector_reward"]), module:function (of observation, action and next
+    observation), or the directory of a learned φ; in Python also a function or a learned φ."""
     network: NetworkConfig = field(default_factory=NetworkConfig)
     learner: LearnerConfig = field(default_factory=LearnerConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
@@ -162,7 +162,7 @@ class TrainConfig:
 
 
 def _several(values: Any) -> Iterable[Any]:
-    """A sequence as it is; a text or any other single value as a sequence of one."""
+    """Return a list or tuple as it is, and any other value as a tuple of one."""
     return values if isinstance(values, list | tuple) else (values,)
 
 
@@ -181,7 +181,7 @@ def environment_text(environment: object) -> str:
 def phi_text(phi: object) -> str:
     """The text of a source of φ; InputError for a function that is not at the top of a module.
 
-    The directory of a learned φ is read, and becomes the text of its content.
+    The directory of a learned φ is loaded, and replaced by the text that identifies its content.
     """
     if isinstance(phi, str) and (phi in ("reward", "info") or ":" in phi or not Path(phi).is_dir()):
         return phi

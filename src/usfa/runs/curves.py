@@ -19,7 +19,7 @@ __all__ = ["compared", "curves_of"]
 def curves_of(scores: pd.DataFrame) -> pd.DataFrame:
     """Mean score and 95 % interval over seeds of each snapshot: columns label (C and rule), task_set, frames, …
 
-    Rules that only the last snapshot was scored with have no curve.
+    Rules that only the last snapshot was scored with have no curve, unless this holds for all of them.
     """
     several = scores.groupby("rule").snapshot.transform("nunique") > 1
     kept = scores[several] if several.any() else scores
@@ -70,7 +70,7 @@ def _joined(members: Mapping[Path, pd.DataFrame]) -> pd.DataFrame:
 
 
 def _common(tables: dict[Path, pd.DataFrame], column: str, wanted: str | None) -> str:
-    """The wanted value of a column, or the first that all tables have; curves need more than the last snapshot."""
+    """Return the wanted value of a column, by default the first that all tables have; InputError if one lacks it."""
     known = [list(dict.fromkeys(table[column])) for table in tables.values()]
     common = [value for value in known[0] if all(value in others for others in known)]
     if wanted is None and common:

@@ -88,8 +88,8 @@ class RunDirectory:
         """Create the directory of a run, or open it to resume, and lock it against other processes.
 
         Raise InputError if the directory holds a run and `existing` is "refuse", if it holds other files, or if a run
-        to resume has another configuration. A new run that an InputError ends before it wrote anything is removed, so
-        that the command can be repeated with other settings.
+        to resume has another configuration. If an InputError ends a new run before it has written anything, the run is
+        removed, so that the command can be repeated with other settings.
         """
         run, existed = cls(path), path.exists()
         run.check(config, existing)
@@ -149,7 +149,7 @@ class RunDirectory:
                     entry.unlink()
 
     def _begin(self, config: object) -> None:
-        """Delete everything, results first, and write the configuration. A run killed in between is unfinished."""
+        """Delete everything, results first, then write the configuration. A run killed in between is unfinished."""
         entries = written_entries(self.path)
         ends = [entry for entry in entries if entry.parent == self.path and entry.name in _LAST_WRITTEN]
         kept = {*ends, self.path / CONFIG, self.path / MANIFEST}
@@ -161,7 +161,7 @@ class RunDirectory:
         self.claim()
 
     def _remove(self, folder: bool) -> None:
-        """Remove a run that has a configuration only, and perhaps its folder."""
+        """Remove a run that has only a configuration; `folder` also removes its directory."""
         for name in (CONFIG, MANIFEST):
             (self.path / name).unlink(missing_ok=True)
         if folder:
@@ -229,12 +229,12 @@ class RunDirectory:
         write_atomically(self.path / name, content)
 
     def seal_logs(self) -> None:
-        """Add the checksums of the logs to the manifest, when nothing more is appended to them."""
+        """Add the checksums of the logs to the manifest, once nothing more is appended to them."""
         logs = [path for path in (self.metrics, self.trajectories) if path.exists()]
         add_to_manifest(self.path, {path.name: sha256(read_bytes(path)) for path in logs})
 
     def was_written(self, path: Path) -> bool:
-        """Whether a result or a finished log is there, or is missing although it was written."""
+        """Whether a result or a finished log was written, even if it is missing now."""
         return os.path.lexists(path) or has_checksum(self.path, path.name)
 
     def read_scores(self) -> pd.DataFrame:

@@ -55,5 +55,5 @@ def export(
     if model is not None:
         write_atomically(directory / ONNX_FILE, model)
     else:
-        (directory / ONNX_FILE).unlink(missing_ok=True)  # of another agent
+        (directory / ONNX_FILE).unlink(missing_ok=True)  # left by another agent
     return directory

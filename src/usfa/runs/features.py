@@ -118,14 +118,14 @@ class FeaturesConfig:
     environment_arguments: Mapping[str, bool | int | float | str] = field(default_factory=dict)
     """Arguments of the environment."""
     steps: int = 100_000
-    """Random steps to collect. Observations of more than 3 GiB are kept on the disk."""
+    """Random steps to collect. Observations of more than 3 GiB are kept on disk."""
     action_probabilities: tuple[float, ...] = ()
     """Relative probability of each action in these steps; equal by default."""
     repeat: float = 0.0
-    """Probability of doing the last action again."""
+    """Probability of repeating the last action."""
     agent: str | None = None
-    """Run of a trained agent, or several separated by commas, that act in a part of the environments, on their training
-    tasks in turn, with a random action in one of ten steps; by default all actions are random."""
+    """Run of a trained agent, or several separated by commas. They act in some of the environments, on their training
+    tasks in turn, with a random action in one of ten steps. By default all actions are random."""
     agent_share: float = 0.5
     """Share of the environments in which agents act, above 0, at most 1."""
     history: int = 1
@@ -235,7 +235,7 @@ def learn_features(
 
 
 def _functions(config: FeaturesConfig) -> list[str]:
-    """Functions that the configuration names, which the φ of its run may therefore run."""
+    """Names in the configuration that may be functions; the φ of its run may call them without asking for trust."""
     settings = {} if config.learner == "auto" else vars(PHI_LEARNERS.make(str(config.learner)))
     return [*config.rewards, *(value for value in settings.values() if isinstance(value, str))]
 
@@ -244,7 +244,7 @@ def _functions(config: FeaturesConfig) -> list[str]:
 
 
 def _check(config: FeaturesConfig) -> None:
-    """Raise InputError if the data cannot be had, before an earlier run is replaced."""
+    """Raise InputError if the data cannot be read or collected; call this before an earlier run is replaced."""
     if config.data is not None:
         _data(config, None)
         return
@@ -266,7 +266,7 @@ def _check_same_data(config: FeaturesConfig, run: RunDirectory) -> None:
 
 
 def _kept_data(config: FeaturesConfig, run: RunDirectory, console: Console | None) -> Transitions:
-    """The data of the run, collected once."""
+    """Read the data of the run, or make it now and keep it."""
     path = run.path / DATA
     if config.data is None and path.exists():
         with config.environments.opened() as env:
@@ -281,7 +281,7 @@ def _kept_data(config: FeaturesConfig, run: RunDirectory, console: Console | Non
 
 
 def _data(config: FeaturesConfig, console: Console | None, frames_path: Path | None = None) -> Transitions:
-    """The data of the file, or collected now; observations that do not fit into memory are written to a file."""
+    """Read the file of data, or collect data; observations that do not fit into memory are written to a file."""
     environments = config.environments
     with environments.opened() as env:
         spec, actions = ObservationSpec.of(env.observation_space), action_count(env)
@@ -317,13 +317,13 @@ def _agents(config: FeaturesConfig) -> list[TrainedAgent]:
 
 
 class AgentActions:
-    """Agents act in a part of the environments; random actions in the others.
+    """Actions of agents in some of the environments, and of another behaviour in the rest.
 
     Args:
-        agents: they act in turn in the environments of their part, each on its training tasks in turn.
+        agents: assigned in turn to the environments in which agents act; each acts on its training tasks in turn.
         others: chooses actions in the other environments.
-        seed: of random actions of the agents, one in ten.
-        share: of the environments in which agents act; one half is every second one.
+        seed: random seed of the agents' random actions, one in ten.
+        share: share of the environments in which agents act; 0.5 is every second one.
     """
 
     def __init__(self, agents: Sequence[TrainedAgent], others: Behaviour, seed: int, share: float = 0.5) -> None:
@@ -341,7 +341,7 @@ class AgentActions:
 
 
 class _Actor:
-    """An agent that acts in some environments of a batch, always the same."""
+    """An agent that acts in some environments of a batch, the same ones in every step."""
 
     def __init__(self, agent: TrainedAgent, rng: np.random.Generator) -> None:
         self._agent, self._rng = agent, rng
@@ -420,7 +420,7 @@ class _Progress:
 
 # --- results ---
 
-_SHOWN = 20_000  # transitions of the figures at most
+_SHOWN = 20_000  # maximum number of transitions in the figures
 
 _FIGURES = ("quality", "responses")
 

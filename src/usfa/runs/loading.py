@@ -32,15 +32,15 @@ from usfa.runs.directory import RunDirectory, read_config
 __all__ = ["agent_directory", "load", "measure_and_save", "read_training"]
 
 HUB = "hf://"
-"""Before the name of a repository of the Hugging Face hub."""
+"""Prefix of the name of a repository of the Hugging Face hub."""
 
 
 def load(path: str | os.PathLike[str], seed: int | None = None, trust: bool = False) -> TrainedAgent:
     """Load a trained agent: `usfa.load("trip")` for a shipped one, or the directory of a run or an agent ("./trip").
 
     Args:
-        path: a name, a directory, or "hf://OWNER/NAME" for a repository of the Hugging Face hub (extra `hub`), with
-            "@REVISION" behind it for a branch, a tag or a commit.
+        path: a name, a directory, or "hf://OWNER/NAME" for a repository of the Hugging Face hub (extra `hub`);
+            append "@REVISION" for a branch, a tag or a commit.
         seed: seed of the training run; by default the first.
         trust: whether to import modules that its file names, for networks, samplers and agents of users. Without it,
             import them first.
@@ -111,7 +111,7 @@ def _from_hub(address: str) -> Path:
         return Path(
             huggingface_hub.snapshot_download(repository, revision=revision or None, allow_patterns=[*AGENT_FILES])
         )
-    except Exception as error:  # the client has dozens of its own, and those of its network library
+    except Exception as error:  # the client raises dozens of types, and so does its network library
         raise InputError(f"{address} cannot be loaded: {told(error)}.") from error
 
 

@@ -37,25 +37,25 @@ def add_to_manifest(folder: Path, files: Mapping[str, str]) -> None:
 
 
 def check_unchanged(folder: Path, name: str) -> None:
-    """Raise InputError if a file has another checksum than the manifest; earlier versions have no manifest."""
+    """Raise InputError if a file does not match its checksum in the manifest; without a checksum it passes."""
     checksum = _read(folder).get(name)
     if checksum and sha256(read_bytes(folder / name)) != checksum:
         raise InputError(f"File {folder / name} was changed: its checksum does not match {MANIFEST}.")
 
 
 def has_checksum(folder: Path, name: str) -> bool:
-    """Whether the manifest has a checksum of a file, which was then written or about to be."""
+    """Whether the manifest has a checksum of a file, which means that it was written or was about to be."""
     return bool(_read(folder).get(name))
 
 
 def is_temporary(folder: Path, name: str) -> bool:
-    """Whether a name is that of an interrupted write of a file of this run."""
+    """Whether a file is left from an interrupted write of a file of this run."""
     target = temporary_of(Path(name).name)
     return target is not None and _is_listed((Path(name).parent / target).as_posix(), _read(folder))
 
 
 def written_entries(folder: Path) -> list[Path]:
-    """Everything in a run directory, contents before their folders; raise InputError if no run wrote part of it.
+    """List the entries of a run directory, contents before their folders; InputError if no run wrote one of them.
 
     Links are never followed, and no run writes them.
     """

@@ -152,7 +152,7 @@ PRESETS: dict[str, TrainConfig] = {
     **_room_variants("room-laptop", _ROOM_LAPTOP),
     **_room_variants("room-paper", _ROOM_PAPER),
 }
-"""Configurations; usfa.names describes each in a sentence."""
+"""Configurations by name; usfa.names describes each in a sentence."""
 
 _VARIANTS = {
     **{f"room-laptop{end}": variant for variant, end in ROOM_VARIANTS.items()},

@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 MEASURED = 20
-"""Steps of training for each step that measures the errors of ψ afterwards."""
+"""Training steps for each step that measures the errors of ψ afterwards."""
 
 
 def measure_accuracy(
@@ -47,13 +47,13 @@ def measure_accuracy(
     console: Console | None,
     name: str,
 ) -> tuple[Accuracy, ...]:
-    """Measure the errors of ψ of every run after training; empty if it is not asked for, or ψ is not learned.
+    """Measure the errors of ψ of every run after training; empty if that is turned off, or ψ is not learned.
 
     Args:
         config: the configuration.
         agent: the agent.
         parameters: its weights after training, each [R, ...].
-        frames: frames of training of every run; one for each `MEASURED` of them is used to measure.
+        frames: training frames of every run; measuring takes one step for each `MEASURED` of them.
         console: for the progress bar; None shows nothing.
         name: name of the agent.
     """
@@ -202,7 +202,7 @@ def _tables_of(
 def final_counts(config: TrainConfig, run: RunDirectory, learner: Learner) -> dict[str, list[int]]:
     """Frames and episodes of every run at its last snapshot.
 
-    If that is missing or damaged, those until all runs had ended.
+    If the snapshot is missing or damaged, these are the counts when all runs had ended.
     """
     try:
         return _read_snapshot(config, learner.agent, run, config.milestones[-1])[1]

@@ -40,9 +40,9 @@ __all__ = ["fitting_numbers", "settings_for"]
 Array = NDArray[np.float64]
 
 RANDOM_STEPS = 2000
-"""Random steps to estimate the size of returns and observations, if they are quick and few beside the budget."""
+"""Random steps to estimate the size of returns and observations; fewer if they are slow, or the budget is small."""
 RANDOM_SECONDS = 20.0
-"""Their maximum time."""
+"""Maximum time of the random steps."""
 
 # Measured on MO-Gymnasium's environments, see docs/mo-gymnasium.md.
 _VECTORS = LearnerConfig(
@@ -102,8 +102,8 @@ def settings_for(
         phi: source of φ, see :class:`usfa.environments.VectorReward`.
         console: for a temporary progress bar, and a sentence about the budget; None shows nothing.
         frames: environment steps of training per seed.
-        minutes: of the whole training, with measuring before it and scoring after it.
-        random_steps: to estimate the size of returns and observations; by default up to `RANDOM_STEPS`.
+        minutes: time of the whole training, including measuring before it and scoring after it.
+        random_steps: random steps to estimate the size of returns and observations; by default up to `RANDOM_STEPS`.
         gamma: the discount, on which the size of returns depends; by default that of a finite MDP, or 0.99.
     """
     began = time.perf_counter()
@@ -144,7 +144,7 @@ def settings_for(
 
 
 def _network(spec: ObservationSpec, played: _Played) -> NetworkConfig:
-    """A network for these observations, scaled to what random play showed."""
+    """Choose a network for these observations, scaled to the observations and returns of random play."""
     network = NetworkConfig(trunk=(128,), head=(128,), output_scale=_size(played.returns))
     if spec.is_image:
         return replace(network, convolutions=convolutions_for(min(spec.shape[:2])), normalise=True)
@@ -156,7 +156,7 @@ def _network(spec: ObservationSpec, played: _Played) -> NetworkConfig:
 
 
 def _trial(config: TrainConfig, learner: LearnerConfig, environments: EnvironmentSource) -> Learner:
-    """A learner of one seed with other settings and environments, and with the larger network of few steps."""
+    """Make a learner of one seed with these settings and environments, and the larger network for small budgets."""
     larger = replace(config, network=replace(config.network, members=MEMBERS))
     return Learner(build_agent(larger), learner, environments, config.tasks, (0,))
 
@@ -169,10 +169,10 @@ def _training_tasks(phi: str, features: int) -> str:
 
 
 def fitting_numbers(learner: LearnerConfig, tasks: int, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Add to changes of a learner's numbers those of other numbers that then fit: the nearest, if any does not.
+    """Complete changes of a learner's numbers: move the other numbers to the nearest values that fit.
 
-    With fixed tasks, environments are a multiple of the tasks; updates per round divide the trajectories of a round.
-    Without replay there are no priorities.
+    With fixed tasks, environments must be a multiple of the tasks. Updates per round must divide the trajectories of a
+    round. Without replay there are no priorities.
 
     Args:
         learner: the configuration that is changed.
@@ -183,7 +183,7 @@ def fitting_numbers(learner: LearnerConfig, tasks: int, changes: Mapping[str, An
     new |= changes
     each = 1 + new["replay_ratio"]  # trajectories of a round per environment, new and replayed
     if min(new["environments"], new["updates_per_round"], each) < 1:
-        return dict(changes)  # the configuration refuses them
+        return dict(changes)  # the configuration rejects them
     if "environments" not in changes:
         step = tasks if new["tasks"] == "fixed" else 1
         if "updates_per_round" in changes:
@@ -197,7 +197,7 @@ def fitting_numbers(learner: LearnerConfig, tasks: int, changes: Mapping[str, An
 
 
 def _nearest_divisor(number: int, wanted: int) -> int:
-    """The divisor of a number nearest to the wanted one; of two that are equally near, the smaller."""
+    """Return the divisor of a number that is nearest to `wanted`, the smaller one if two are."""
     below = next(count for count in range(min(wanted, number), 0, -1) if number % count == 0)
     above = (count for count in range(wanted, 2 * wanted - below) if number % count == 0)
     return next(above, below)
@@ -219,8 +219,8 @@ def _discount(env: Environment) -> float:
 def _size(returns: Array) -> float:
     """Standard deviation of the returns, but at least a tenth of their mean norm, to two digits; 1 if all are 0.
 
-    The mean hardly counts: in minecart random play burns fuel all the time, for a return of -2.8 ± 0.8, many times as
-    much as good policies, and the network learns a constant by its bias.
+    The mean hardly counts, because the network learns a constant by its bias. For example, random play in minecart
+    has a return of -2.8 ± 0.8, since it burns many times as much fuel as good policies.
     """
     size = max(np.linalg.norm(returns.std(axis=0)), 0.1 * np.linalg.norm(returns, axis=-1).mean())
     return _two_digits(size)
@@ -246,7 +246,7 @@ def _rounded(values: Array) -> tuple[float, ...]:
 
 
 class _Played(NamedTuple):
-    """Random play: what it showed, and what it took."""
+    """Observations, returns and costs of random play."""
 
     seen: Array  # [steps, ...]  vector observations, empty for images
     returns: Array  # [steps, D]    discounted, truncated at the last step
@@ -255,7 +255,7 @@ class _Played(NamedTuple):
 
 
 def _random_play(env: Environment, gamma: float, steps: int, seconds: float, bar: ProgressBar) -> _Played:
-    """Act at random for a number of steps, or until the time is over. Closes the environment."""
+    """Act at random for a number of steps, or until the time is over; then close the environment."""
     batch = EnvironmentBatch([env], gamma, [0])
     rng = np.random.default_rng(0)
     seen: list[Array] = []

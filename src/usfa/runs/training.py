@@ -119,7 +119,7 @@ def _check_arguments(config: object, path: object, cluster: object) -> None:
 
 
 def _intact(run: RunDirectory, read: Callable[[], Result]) -> Result | None:
-    """Read a result of a finished run; if it is damaged, warn and return None if it can be made again."""
+    """Read a result of a finished run. If it is damaged, warn and return None, or raise if there is no checkpoint."""
     try:
         return read()
     except InputError as error:
@@ -139,7 +139,7 @@ def _train(
     callbacks: tuple[Callback, ...],
     scores: pd.DataFrame | None,
 ) -> None:
-    """Train, save the agent and write the scores, unless they exist and only the agent is missing."""
+    """Train, save the agent and write the scores; if `scores` are given, only the agent is missing."""
     if console is not None:
         told = f"{config.environment}: {agent.spec.observation.describe()}"
         console.print(told, highlight=False, markup=False, soft_wrap=True)
@@ -274,9 +274,11 @@ def _learn(
 def _score_now(
     training: Training, written: Sequence[int], name: str, cluster: ClusterConfig, before: float | None
 ) -> float | None:
-    """Score the snapshots that were written before the last one, if tasks are drawn from a distribution.
+    """Score the snapshots just written, except the first and the last, if tasks are drawn from a distribution.
 
-    The scores are needed at the end anyway. With tasks of M, the returns of the episodes of training tell as much.
+    The scores are needed at the end anyway. With tasks of M, the returns of training episodes tell as much.
+
+    Returns: the mean score of the newest snapshot, or `before` if there is none.
     """
     config, learner = training.config, training.learner
     if config.learner.tasks in TASKS_OF_M:
@@ -379,7 +381,7 @@ def _precision(config: TrainConfig, agent: Agent, device: torch.device) -> Preci
 
 @contextmanager
 def _explained(checkpoints: Checkpoints) -> Iterator[None]:
-    """Add to errors of training which checkpoint is available."""
+    """Add the available checkpoint to the errors of training."""
     try:
         yield
     except Diverged as error:

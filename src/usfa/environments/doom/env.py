@@ -64,7 +64,7 @@ class Camera:
 
     @property
     def screen_view(self) -> int:
-        """Field of view of the whole screen in degrees at which the image has FIELD_OF_VIEW."""
+        """Field of view of the whole screen, in degrees, that gives the image its FIELD_OF_VIEW."""
         share = self.width * self.scale / self.screen[1]
         return round(math.degrees(2 * math.atan(math.tan(FIELD_OF_VIEW / 2) / share)))
 
@@ -189,7 +189,7 @@ class DoomRoom(gym.Env[Image, np.int64]):
     An image of shape [height, width, 3], uint8, 80 degrees wide.
 
     ## Actions
-    Discrete, named in `action_names`. The rules have their metres and degrees, which Doom follows closely, see
+    Discrete, named in `action_names`. The rules set their metres and degrees, which Doom follows closely, see
     :mod:`usfa.environments.doom.scenario`.
 
     ## Reward

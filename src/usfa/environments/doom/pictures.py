@@ -1,7 +1,7 @@
 """Pictures of the Doom room: the room's own textures and sprites at Doom's scale, a palette for them, PNG files.
 
-ViZDoom's software renderer shows 256 colours. The palette has a ramp of shades for every colour that the room is made
-of, so that objects keep the colours of the rules, near and far.
+ViZDoom's software renderer shows 256 colours. The palette has a ramp of shades for every colour of the room, so
+that objects keep the colours of the rules, near and far.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from usfa.environments.room.objects import OBJECTS
 __all__ = ["TILE", "colormap", "palette", "png", "sprite", "surface"]
 
 TILE = 128
-"""Pixels that a texture spans, one per unit of Doom, which has 64 to the metre."""
+"""Pixels that a texture spans, one per Doom unit; a metre is 64 units."""
 _SHADES = 16  # of every colour
 
 Picture = NDArray[np.uint8]  # [height, width, 3], or 4 with alpha

@@ -34,7 +34,7 @@ _AGENT_HEIGHT = 1.2
 _FULL_THRUST = 1.5625  # units per tic that Doom adds to a player's velocity at full input and ForwardMove 1
 _MOST_UNITS_PER_TIC = 30.0  # Doom caps velocities here
 _TRIES_PER_TIC = 1000
-_FIRST_NUMBER = 20001  # of our actors in maps
+_FIRST_NUMBER = 20001  # of our first actor in maps
 _WALL_TEXTURES = {"north": "WALLN", "east": "WALLE", "south": "WALLS", "west": "WALLW"}
 
 
@@ -60,7 +60,7 @@ def write_scenario(rules: RoomRules, path: Path) -> None:
 
 
 def counter_slots(rules: RoomRules) -> list[int]:
-    """Numbers of the AMMO variables: one per type of object for those collected, and the last for placements."""
+    """Numbers of the AMMO variables: one per type, which counts collected objects; the last counts placements."""
     return [*range(1, rules.types + 1), _PLACED_SLOT]
 
 
@@ -78,7 +78,7 @@ def _actor_name(index: int) -> str:
 
 @dataclass(frozen=True)
 class _Edge:
-    """One side of a cell, which lies to the right, seen from start to end."""
+    """One side of a cell; the cell is on the right when going from start to end."""
 
     start: tuple[int, int]
     end: tuple[int, int]

@@ -25,13 +25,13 @@ Image = NDArray[np.uint8]
 class RoomBatch:
     """B rooms stepped together, hundreds of times faster than :class:`usfa.environments.EnvironmentBatch`.
 
-    `observation`, `first`, `phi` and the arrays of the :class:`Step` are written in place: copy what has to outlive
-    the next step. Episodes end by truncation only: `observation` then is the last of the episode, and the next step is
-    a seam that only resets.
+    `observation`, `first`, `phi` and the arrays of the :class:`Step` are written in place: copy them to keep
+    them beyond the next step. Episodes end by truncation only: `observation` is then the last of the episode, and the
+    next step is a seam that only resets.
 
     Args:
         size: B.
-        rules: of every room.
+        rules: rules of every room.
         seeds: one per room, as in :meth:`reset`; by default 0 to B - 1.
         image_size: H = W in pixels.
         frame_stack: number of latest frames in an observation, newest last along the channels.

@@ -1,8 +1,8 @@
 """Policies that use the true state of a room: the oracle, a greedy and the random policy.
 
 The oracle orders its next targets by the discounted value Σ w_i γ^{t_i} of collecting them at times t_i, and chooses
-its action by simulating all of them. Value iteration on a grid of 0.1 m gives the time to a single target from every
-relative place, to about one decision. Walks lead around walls and objects of negative value.
+its action by simulating every action. Value iteration on a grid of 0.1 m gives the time to a single target from every
+relative position, accurate to about one decision. Walks lead around walls and objects of negative value.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Oracle:
     """Near-optimal collector for any task w; turns on the spot if no object has positive value.
 
     Args:
-        rules: of the rooms.
+        rules: rules of the rooms.
         discount: γ per decision.
     """
 

@@ -240,8 +240,8 @@ def _worth(
         scene: the room.
         chosen: targets.
         after: value after each target if nothing is collected before it.
-        first: index of an action held once, or plus the number of actions, of an action held longer.
-        second: the same, or -1 for none.
+        first: index of the first action; the number of actions is added if it is held longer.
+        second: the same for the second action, or -1 for none.
         future: buffer.
     """
     moves, discount = known.plan.moves.shape[0], known.discount

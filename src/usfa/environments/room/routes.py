@@ -15,7 +15,7 @@ from usfa.environments.room.world import Plan
 
 __all__ = ["NEVER", "Paths", "approach", "fill_field", "make_paths", "time_to", "times_to_collect", "way_clear"]
 
-NEVER = 1e6  # metres or decisions to what cannot be reached
+NEVER = 1e6  # metres or decisions to anything that cannot be reached
 _TICK = 0.1  # metres between the entries of the table of times
 _FARTHEST = 15.0  # metres that the table covers
 _WINDOW = 6  # cells around the agent where a detour may begin

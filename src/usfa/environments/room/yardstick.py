@@ -30,7 +30,7 @@ __all__ = ["SETS", "YARDSTICK", "as_a_whole", "is_standard_room", "main", "measu
 
 YARDSTICK = Path(str(resources.files("usfa") / "shipped" / "room-yardstick.csv"))
 SETS = ("room-train", "room-train-large", "room-easy", "room-hard", "room-validation")
-_FIRST_SEED = 1_000_000  # of rooms that no training uses
+_FIRST_SEED = 1_000_000  # of the first room; no training uses these rooms
 
 
 def read_yardstick() -> pd.DataFrame:
@@ -51,7 +51,7 @@ def measured(scores: pd.DataFrame, yardstick: pd.DataFrame) -> pd.DataFrame:
 def as_a_whole(measured_scores: pd.DataFrame, name: str) -> pd.DataFrame:
     """Mean over the tasks of a set for each candidate set and rule, with Σ(score − random) / Σ(oracle − random).
 
-    If some of the tasks, but not all, have negative entries, those get a row of their own.
+    If several of the tasks, but not all, have negative entries, those get a row of their own.
     """
     disliking = measured_scores[[bool((parse_task(task) < 0).any()) for task in measured_scores.task]]
     parts = {name: measured_scores}
