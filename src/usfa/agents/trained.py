@@ -21,6 +21,7 @@ from usfa.decisions import (
     Accuracy,
     CandidateSet,
     Decision,
+    Loops,
     Rule,
     RuleState,
     assumed_accuracy,
@@ -210,6 +211,8 @@ class _Episodes:
     memory: CoreState
     rule_state: RuleState | None = None
     decision: Decision | None = None
+    loops: Loops | None = None
+    knows_phi: bool = True  # φ of all steps so far was given
 
 
 class Policy:
@@ -235,9 +238,9 @@ class Policy:
         self._agent = agent
         self._seed = int(seed)
         self._rng = np.random.default_rng([self._seed, 1])
-        self._choose(task, candidates)
         self._everything_legal = np.ones(agent.file.spec.actions, np.bool_)
         self.reset()
+        self._choose(task, candidates)
         self.rule = rule
         self.epsilon = epsilon
 
@@ -315,6 +318,7 @@ class Policy:
         self._z = chosen.z
         self._one = task_tensor(self._w)[None], chosen.tensors().map(lambda values: values[None])
         self._tensors = self._one
+        self._now.loops = None  # their values are those of another task
 
     # --- acting ---
 
@@ -352,12 +356,17 @@ class Policy:
 
     @threads(1)
     @torch.inference_mode()
-    def __call__(self, observation: object, legal: ArrayLike | None = None) -> Any:
+    def __call__(self, observation: object, legal: ArrayLike | None = None, phi: ArrayLike | None = None) -> Any:
         """Choose the action for an observation, an int, or for a batch of K observations, int64 [K].
+
+        With φ of every step, an agent without memory gives up actions that lead back to the same observation again and
+        again (:class:`usfa.decisions.Loops`).
 
         Args:
             observation: an observation of the environment, or a batch; its size may change only after :meth:`reset`.
             legal: mask of legal actions, [A], or [K, A] for a batch; `info["action_mask"]` if the environment has one.
+            phi: features of the step that led here, [D] or [K, D], for example the vector reward; None for the first
+                observation of an episode.
         """
         actor = self._agent.actor
         spec = actor.spec.observation
@@ -368,12 +377,39 @@ class Policy:
         now = self._now
         w, candidates = self._tensors_for(len(batch))
         self._agent.network.hold(candidates.z)
-        present = Present(torch.from_numpy(batch), now.last_action, torch.from_numpy(mask), now.first, now.memory)
+        useful = self._without_loops(batch, mask, phi, w)
+        present = Present(torch.from_numpy(batch), now.last_action, torch.from_numpy(useful), now.first, now.memory)
         decision, now.memory = actor.act(self._agent.network, present, w, candidates, self._rule, now.rule_state)
         now.decision, now.rule_state = decision, decision.state
         now.last_action = self._explored(decision.action, mask) if self._epsilon else decision.action
         now.first = torch.zeros(len(batch), dtype=torch.bool)
         return int(now.last_action) if single else now.last_action.numpy().copy()
+
+    def _without_loops(
+        self, batch: NDArray[Any], legal: NDArray[np.bool_], phi: ArrayLike | None, w: torch.Tensor
+    ) -> NDArray[np.bool_]:
+        """Legal actions [K, A] without those that would continue a loop, if φ of all steps is known."""
+        now = self._now
+        if phi is not None:
+            features = self._phi(phi, len(batch))
+            if now.loops is not None and now.decision is not None:
+                now.loops.add(now.decision.q, now.last_action.numpy(), features, now.first.numpy())
+        elif now.decision is not None:
+            now.knows_phi = False
+        if self._agent.actor.remembers or not now.knows_phi:
+            return legal
+        now.loops = Loops(w, self._agent.file.gamma) if now.loops is None else now.loops
+        return now.loops.legal(batch, legal)
+
+    def _phi(self, phi: ArrayLike, batch: int) -> NDArray[np.float64]:
+        features = self._agent.file.spec.features
+        try:
+            values = np.asarray(phi, np.float64)
+        except (TypeError, ValueError):
+            values = np.full(1, np.nan)
+        if values.shape not in {(features,), (batch, features)} or not np.isfinite(values).all():
+            raise InputError(f"phi is {shown(phi)}; expected {features} numbers, the features of the last step.")
+        return np.broadcast_to(values, (batch, features))
 
     def _batch(self, encoded: NDArray[Any]) -> NDArray[Any]:
         """Check the size of a batch; the first one of an episode sets it."""

@@ -84,6 +84,7 @@ def _scores(command: Evaluate, agent: TrainedAgent, task: str, rewards: list[str
             episodes=command.episodes,
             epsilon=command.epsilon,
             seed=command.rng,
+            break_loops=command.break_loops,
             trust=command.trust,
             console=progress_console(),
             rewards=rewards,

@@ -49,6 +49,7 @@ def run(command: Front) -> None:
         episodes=command.episodes,
         epsilon=command.epsilon,
         seed=command.rng,
+        break_loops=command.break_loops,
         trust=command.trust,
         console=progress_console(),
     )

@@ -106,6 +106,8 @@ class Evaluate(AgentOptions):
     """Episodes per task, candidate set and rule, if the score is not exact."""
     epsilon: float = 0.001
     """Probability of a random action in these episodes."""
+    break_loops: bool = True
+    """In episodes, let agents without memory leave loops, if another action promises more than going around."""
     rewards: tuple[str, ...] = ()
     """True reward of each task, as in usfa learn-features, if φ·w only approximates it; scores are returns in these."""
     csv: bool = False
@@ -181,6 +183,8 @@ class Front(AgentOptions):
     """Episodes per preference; 1 is enough if nothing is random."""
     epsilon: float = 0.0
     """Probability of a random action."""
+    break_loops: bool = True
+    """In episodes, let agents without memory leave loops, if another action promises more than going around."""
     names: tuple[str, ...] = ()
     """Names of the objectives, as printed and in the figures; by default the environment's."""
     out: Path | None = None

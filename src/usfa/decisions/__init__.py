@@ -7,6 +7,7 @@ from usfa.decisions.candidates import (
     candidate_set,
     task_tensor,
 )
+from usfa.decisions.loops import Loops, loop_value
 from usfa.decisions.rules import (
     DEFAULT_RULE,
     GAP_RULE,
@@ -40,6 +41,7 @@ __all__ = [
     "Decision",
     "Follow",
     "Gpi",
+    "Loops",
     "Rule",
     "RuleState",
     "Situation",
@@ -47,6 +49,7 @@ __all__ = [
     "assumed_accuracy",
     "candidate_set",
     "decided",
+    "loop_value",
     "parse_rule",
     "rule_name",
     "task_tensor",

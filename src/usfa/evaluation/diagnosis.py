@@ -190,7 +190,7 @@ def _play(
     rows: list[tuple[NDArray[np.generic], ...]] = []
     with closing(batch.environments) as worlds:
         recent, running = _Recent(worlds.observation), np.ones(len(worlds), np.bool_)
-        moments = acting(agent.actor, agent.network, batch, recorder, protocol.epsilon, rng)
+        moments = acting(agent.actor, agent.network, batch, recorder, protocol.epsilon, rng, protocol.loop_gamma(agent))
         for decision, _, step in islice(moments, PATIENCE):
             # After a termination the observation is the first of the next episode.
             undone, idle = (steps & ~worlds.first for steps in recent.step(worlds.observation))

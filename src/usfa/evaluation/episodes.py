@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from usfa.agents import Agent, TrainedAgent
-from usfa.decisions import CandidateSet, Decision, Rule, task_tensor
+from usfa.decisions import CandidateSet, Decision, Loops, Rule, task_tensor
 from usfa.environments import Batch, EnvironmentSource, Step, check_trusted, source, step_limit
 from usfa.errors import InputError
 from usfa.learning.exploration import epsilon_greedy
@@ -128,6 +128,7 @@ def vector_returns(
     gamma: float = 1.0,
     patience: int = PATIENCE,
     on_step: OnStep | None = None,
+    loop_gamma: float | None = None,
 ) -> VectorReturns:
     """Play one ε-greedy episode for each of B tasks, add up its features, and close the environments.
 
@@ -141,11 +142,12 @@ def vector_returns(
         gamma: γ of the discounted return.
         patience: maximum number of steps of an episode.
         on_step: called after every step.
+        loop_gamma: γ of the agent, to break its loops, see :func:`acting`; None lets it go around.
     """
     discounted, undiscounted = np.zeros(batch.w.shape), np.zeros(batch.w.shape)
     running = np.ones(len(batch.w), np.bool_)  # only the first episode of an environment counts
     with closing(batch.environments):
-        moments = islice(acting(actor, network, batch, rule, epsilon, rng), patience)
+        moments = islice(acting(actor, network, batch, rule, epsilon, rng, loop_gamma), patience)
         for t, (_, _, step) in enumerate(moments):
             if on_step is not None:
                 on_step(len(running))
@@ -182,21 +184,32 @@ def check_observations(actor: Agent, environments: Batch) -> None:
 
 
 def acting(
-    actor: Agent, network: Network, batch: EpisodeBatch, rule: Rule, epsilon: float, rng: np.random.Generator
+    actor: Agent,
+    network: Network,
+    batch: EpisodeBatch,
+    rule: Rule,
+    epsilon: float,
+    rng: np.random.Generator,
+    loop_gamma: float | None = None,
 ) -> Iterator[Moment]:
-    """Act on the tasks of a batch by a rule, ε-greedily; yield every step, without end. The network must be frozen."""
+    """Act on the tasks of a batch by a rule, ε-greedily; yield every step, without end. The network must be frozen.
+
+    Loops of agents without memory are broken by :class:`usfa.decisions.Loops` if `loop_gamma`, the agent's γ, is given.
+    """
     environments = batch.environments
     check_fits(actor, environments)
     tasks, candidates = task_tensor(batch.w), batch.candidates.tensors()
+    loops = None if loop_gamma is None or actor.remembers else Loops(tasks, loop_gamma)
     network.hold(candidates.z)
     memory = actor.initial_state(len(environments))
     action = np.zeros(len(environments), np.int64)
     state = None
     while True:
+        legal = environments.legal if loops is None else loops.legal(environments.observation, environments.legal)
         present = Present(
             torch.from_numpy(environments.observation),
             torch.from_numpy(action),
-            torch.from_numpy(environments.legal),
+            torch.from_numpy(legal),
             torch.from_numpy(environments.first),
             memory,
         )
@@ -204,4 +217,7 @@ def acting(
             decision, memory = actor.act(network, present, tasks, candidates, rule, state)
         state = decision.state
         action = epsilon_greedy(decision.action.numpy()[None], environments.legal[None], epsilon, [rng])[0]
-        yield Moment(decision, action, environments.step(action))
+        step = environments.step(action)
+        if loops is not None:
+            loops.add(decision.q, action, step.phi, step.ended)
+        yield Moment(decision, action, step)

@@ -64,6 +64,7 @@ def front_of(
     episodes: int = 5,
     epsilon: float = 0.0,
     seed: int = 0,
+    break_loops: bool = True,
     trust: bool = False,
     console: Console | None = None,
 ) -> pd.DataFrame:
@@ -80,6 +81,7 @@ def front_of(
         episodes: per preference.
         epsilon: probability of a random action.
         seed: of the environments, the exploration and "sample:N".
+        break_loops: see :func:`usfa.evaluate`.
         trust: whether to import modules that the agent's file names.
         console: for progress bars; None shows nothing.
 
@@ -90,7 +92,7 @@ def front_of(
     """
     check_agent(agent)
     w, gamma = _preferences(agent, preferences), _checked_gamma(agent, gamma)
-    protocol = ScoringProtocol(episodes, epsilon, seed)
+    protocol = ScoringProtocol(episodes, epsilon, seed, break_loops=break_loops)
     episodes, epsilon = protocol.episodes, protocol.epsilon
     optimal = _optimal(known, w)
     chosen = agent.candidates(w, candidates, protocol.rng())
@@ -99,7 +101,17 @@ def front_of(
     environments = environments_of(agent, trust)
     batch = episode_batch(environments, w, chosen, episodes, rng)
     with playing("front", environments, episodes * len(w), console) as on_step:
-        collected = vector_returns(agent.actor, agent.network, batch, rule, epsilon, rng, gamma, on_step=on_step)
+        collected = vector_returns(
+            agent.actor,
+            agent.network,
+            batch,
+            rule,
+            epsilon,
+            rng,
+            gamma,
+            on_step=on_step,
+            loop_gamma=protocol.loop_gamma(agent),
+        )
     discounted, undiscounted = (x.reshape(episodes, *w.shape) for x in collected)
     table = _table(w, discounted, undiscounted, optimal)
     names = {"candidates": candidates_name(agent, candidates), "rule": rule_name(rule)}

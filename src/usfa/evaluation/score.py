@@ -49,6 +49,7 @@ class ScoringProtocol:
     epsilon: float = 0.001
     seed: int = 0
     exact: bool | None = None  # require exact scores (True) or episodes (False)
+    break_loops: bool = True  # of agents without memory, in episodes, see usfa.decisions.Loops
 
     def __post_init__(self) -> None:
         settle(self)
@@ -61,6 +62,10 @@ class ScoringProtocol:
 
     def rng(self) -> np.random.Generator:
         return np.random.default_rng([self.seed, 1])
+
+    def loop_gamma(self, agent: TrainedAgent) -> float | None:
+        """γ of the agent, to break its loops; None to let it go around."""
+        return agent.file.gamma if self.break_loops else None
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,7 @@ def evaluate(
     epsilon: float = 0.001,
     seed: int = 0,
     exact: bool | None = None,
+    break_loops: bool = True,
     trust: bool = False,
     console: Console | None = None,
     rewards: object = None,
@@ -111,6 +117,8 @@ def evaluate(
         seed: of the environments, the exploration and "sample:N". With the seed of a training run, and its tasks,
             candidate sets, rules, episodes and epsilon, the scores are those of its last snapshot in scores.csv.
         exact: require exact scores (True) or episodes (False).
+        break_loops: in episodes, let agents without memory give up actions that lead back to the same observation
+            again and again, if another one promises more. Exact scores are those of the rule alone.
         trust: whether to import modules that the agent's file names.
         console: for progress bars; None shows nothing.
         rewards: the reward of each task, see :class:`usfa.FeaturesConfig`, where φ·w only approximates it. Scores are
@@ -121,7 +129,7 @@ def evaluate(
     the episodes or, without rewards, when φ was learned; NaN where it is not known. Warns of a large share.
     """
     check_agent(agent)
-    protocol = ScoringProtocol(episodes, epsilon, seed, exact)
+    protocol = ScoringProtocol(episodes, epsilon, seed, exact, break_loops)
     w = _task_rows(tasks, agent.file.spec.features)
     scorer = _scorer(agent, w, rewards, trust)
     listed = listed_rules(agent.default_rule if rules is None else rules)
@@ -207,7 +215,14 @@ class Scorer:
                 truth = RewardedEpisodes(batch.environments, w) if self._rewarded else None
                 batch = batch if truth is None else batch._replace(environments=truth)
                 played = vector_returns(
-                    agent.actor, agent.network, batch, own_rule, protocol.epsilon, rng, on_step=on_step
+                    agent.actor,
+                    agent.network,
+                    batch,
+                    own_rule,
+                    protocol.epsilon,
+                    rng,
+                    on_step=on_step,
+                    loop_gamma=protocol.loop_gamma(agent),
                 )
                 scalar = np.einsum("bd,bd->b", played.undiscounted, batch.w) if truth is None else truth.returns
                 returns.append(scalar.reshape(protocol.episodes, len(w)))

@@ -240,7 +240,7 @@ def _returns(agent: TrainedAgent, batch: EpisodeBatch, rule: Rule) -> Iterator[t
     """Σφ·w of the first episode in each of B environments after every step, and the progress of the episode."""
     returns, running = np.zeros(len(batch.w)), np.ones(len(batch.w), np.bool_)
     longest = getattr(getattr(batch.environments, "rules", None), "decisions", _MAX_STEPS)
-    moments = acting(agent.actor, agent.network, batch, rule, 0.0, np.random.default_rng(0))
+    moments = acting(agent.actor, agent.network, batch, rule, 0.0, np.random.default_rng(0), agent.file.gamma)
     for number, moment in enumerate(islice(moments, longest)):
         returns[running] += np.einsum("bd,bd->b", moment.step.phi, batch.w)[running]
         running &= ~moment.step.ended

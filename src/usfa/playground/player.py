@@ -19,6 +19,7 @@ from usfa.decisions import (
     RULES,
     SINGLE,
     CandidateSet,
+    Loops,
     Rule,
     RuleState,
     Situation,
@@ -79,6 +80,7 @@ class Player:
         self.w = w
         self.candidate_set = self._candidate_set(self.candidates)
         self.decision: PlayerDecision | None = None
+        self._forget_loops()
 
     def set_candidates(self, candidates: Candidates) -> None:
         """Replace C; InputError if the agent does not support the set."""
@@ -92,6 +94,10 @@ class Player:
             raise unknown_name("rule", name, RULES)
         self.rule = parse_rule(name)
         self._clear_decision()
+
+    def _forget_loops(self) -> None:
+        agent = self.agent
+        self._loops = None if agent.actor.remembers else Loops(task_tensor(self.w)[None], agent.file.gamma)
 
     def _clear_decision(self) -> None:
         """Drop the decision and the rule's state."""
@@ -115,12 +121,20 @@ class Player:
         """Begin an episode."""
         self.view.reset(seed)
         self._clear_decision()
+        self._forget_loops()
         self.over, self.steps, self.returned = False, 0, 0.0
         self.improved = 0  # steps whose action was not the trusted policy's own
         self.collected = np.zeros(len(self.w))
         self.recent: list[NDArray[np.float64]] = []  # φ of the last steps
         self.memory = self.agent.actor.initial_state(1)  # each [1, ...]
         self.previous_action = 0
+
+    @property
+    def legal(self) -> NDArray[np.bool_]:
+        """Legal actions [A], without those that would continue a loop."""
+        if self._loops is None:
+            return self.view.legal
+        return self._loops.legal(self.view.observation[None], self.view.legal[None])[0]
 
     @property
     def needs_decision(self) -> bool:
@@ -131,6 +145,9 @@ class Player:
         if self.over or self.decision is None:
             return
         phi, self.over = self.view.step(self.decision.action)
+        if self._loops is not None:
+            q, action = torch.from_numpy(self.decision.q)[None], np.array([self.decision.action])
+            self._loops.add(q, action, phi[None], np.array([self.over]))
         self.memory, self.previous_action = self.decision.memory, self.decision.action
         self.rule_state = self.decision.rule_state
         self.improved += self.decision.improved
@@ -281,7 +298,7 @@ def _present(players: Sequence[Player]) -> Present:
     return Present(
         observation=torch.from_numpy(np.stack([player.view.observation for player in players])),
         previous_action=torch.tensor([player.previous_action for player in players]),
-        legal=torch.from_numpy(np.stack([player.view.legal for player in players])),
+        legal=torch.from_numpy(np.stack([player.legal for player in players])),
         first=torch.tensor([player.steps == 0 for player in players]),
         core_state=_joined([player.memory for player in players]),
     )

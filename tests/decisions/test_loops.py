@@ -1,0 +1,182 @@
+"""Loops: their values, when they are given up, and that nothing changes where ψ is exact."""
+
+import numpy as np
+import pytest
+import torch
+from gymnasium.wrappers import TimeLimit
+
+from exact_agents import ExactNetwork, ExactUsfa, deterministic, source_of
+from fake_agents import untrained
+from usfa.agents import AgentSpec
+from usfa.decisions import CandidateSet, Gpi, Loops, loop_value
+from usfa.decisions.loops import RETURNS
+from usfa.environments import ObservationSpec
+from usfa.errors import InputError
+from usfa.evaluation.episodes import episode_batch, vector_returns
+from usfa.functional import optimal_policy, successor_features
+
+GAMMA = 0.9
+EVERYTHING = np.ones((1, 2), np.bool_)
+
+
+@pytest.mark.parametrize("rewards", [[1.0], [-0.5, 2.0, 0.0], [0.0, 0.0]])
+def test_the_value_of_a_loop_is_its_return_forever(rewards):
+    literal, weight = 0.0, 1.0
+    for _ in range(1000):
+        for reward in rewards:
+            literal, weight = literal + weight * reward, weight * GAMMA
+    assert loop_value(rewards, GAMMA) == pytest.approx(literal)
+
+
+@pytest.mark.parametrize(
+    ("rewards", "value"), [([1.0, -0.5], np.inf), ([0.5, -1.0], -np.inf), ([0.1, -0.1], 0.0), ([0.0], 0.0)]
+)
+def test_without_discount_a_loop_is_worth_everything_or_nothing(rewards, value):
+    assert loop_value(rewards, 1.0) == value
+
+
+def walk(successors, rewards, q, steps, gamma=GAMMA):
+    """States and actions of an agent that is greedy for q [S, A] but for its loops, from state 0."""
+    loops, state, visited = Loops(torch.ones(1, 1), gamma), 0, []
+    for _ in range(steps):
+        observation = np.eye(len(q), dtype=np.float32)[[state]]
+        legal = loops.legal(observation, np.ones((1, len(q[0])), np.bool_))[0]
+        values = torch.tensor([q[state]])
+        action = int(np.where(legal, q[state], -np.inf).argmax())
+        visited.append((state, action))
+        phi = np.array([[rewards[state][action]]])
+        loops.add(values, np.array([action]), phi, np.zeros(1, np.bool_))
+        state = successors[state][action]
+    return visited
+
+
+def test_an_agent_leaves_a_state_where_it_wrongly_stays():
+    """Staying costs 0.01 a step, so it is worth -0.1; its estimate of 1 is wrong, and leaving promises 0.5."""
+    visited = walk([[0, 1], [1, 1]], [[-0.01, 0.5], [0.0, 0.0]], [[1.0, 0.5], [0.0, 0.0]], RETURNS + 3)
+    assert visited == [(0, 0)] * RETURNS + [(0, 1)] + [(1, 0)] * 2
+
+
+def test_an_agent_stays_where_staying_pays_more():
+    """Staying has 0.1 a step, worth 1, and leaving promises 0.5."""
+    visited = walk([[0, 1], [1, 1]], [[0.1, 0.5], [0.0, 0.0]], [[0.7, 0.5], [0.0, 0.0]], 50)
+    assert visited == [(0, 0)] * 50
+
+
+def test_a_loop_through_several_states_is_left_where_something_else_promises_most():
+    """0 → 1 → 2 → 0 costs 0.1 a step; from 1, and only from there, an action leads to the goal, 3."""
+    successors = [[1, 0], [2, 3], [0, 2], [3, 3]]
+    q = [[0.9, -5.0], [0.9, 0.4], [0.9, -5.0], [0.0, 0.0]]
+    visited = walk(successors, [[-0.1, -0.1]] * 3 + [[0.0, 0.0]], q, 3 * RETURNS + 4)
+    assert visited[-1][0] == 3
+    assert visited[: 3 * RETURNS] == [(0, 0), (1, 0), (2, 0)] * RETURNS
+
+
+def test_a_loop_that_was_left_is_not_entered_again():
+    """0 and 1 lead to each other; staying in 0 is overestimated, but no longer after the way back."""
+    visited = walk([[0, 1], [0, 0]], [[-0.1, -0.1], [-0.1, -0.1]], [[1.0, 0.5], [1.0, 0.9]], 40)
+    assert (0, 0) in visited[:RETURNS]
+    assert (0, 0) not in visited[RETURNS : 2 * RETURNS]
+
+
+def test_episodes_and_environments_do_not_share_loops():
+    loops = Loops(torch.ones(2, 1), GAMMA)
+    observation, q = np.ones((2, 3), np.float32), torch.tensor([[1.0, 0.5]] * 2)
+    both = np.ones((2, 2), np.bool_)
+    for _ in range(RETURNS + 1):
+        legal = loops.legal(observation, both)
+        loops.add(q, np.zeros(2, np.int64), np.array([[-1.0], [1.0]]), np.zeros(2, np.bool_))
+    assert legal.tolist() == [[False, True], [True, True]]  # in the second, staying pays
+    loops.legal(observation, both)
+    loops.add(q, np.zeros(2, np.int64), np.array([[-1.0], [1.0]]), np.array([True, False]))
+    assert loops.legal(observation, both)[0].all()  # a new episode
+
+
+def test_an_exact_psi_is_never_overruled():
+    """By the theorem of GPI, the value of its policy, hence of its loops, is at least what any action promises."""
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        successors = rng.integers(6, size=(6, 3)).tolist()
+        mdp = deterministic(successors, rng.normal(size=(6, 3, 2)).tolist(), GAMMA)
+        z, w = torch.from_numpy(rng.normal(size=(3, 2))), torch.from_numpy(rng.normal(size=2))
+        psi = torch.stack([successor_features(mdp, optimal_policy(mdp, one)) for one in z])
+        q = (psi @ w).amax(dim=0).float()  # [S, A]
+        loops, state = Loops(w[None].float(), GAMMA), 0
+        for _ in range(40):
+            legal = loops.legal(np.eye(6, dtype=np.float32)[[state]], np.ones((1, 3), np.bool_))
+            assert legal.all()
+            action = int(q[state].argmax())
+            phi = mdp.phi[state, action, successors[state][action]].numpy()[None]
+            loops.add(q[[state]], np.array([action]), phi, np.zeros(1, np.bool_))
+            state = successors[state][action]
+
+
+STAY_OR_LEAVE = deterministic([[0, 1], [1, 1]], [[[0.01, 0.0], [0.0, 1.0]], [[0.0, 0.0], [0.0, 0.0]]], GAMMA)
+"""Staying in state 0 has 0.01 a step, worth 0.1, and leaving has 1, once."""
+
+
+class FreezingNetwork(ExactNetwork):
+    """ψ of staying is 50 times too large."""
+
+    def tables(self, z):
+        psi = torch.zeros(2, 2, 2)
+        psi[0] = torch.tensor([[5.0, 0.0], [0.0, 1.0]])
+        return psi.expand(*z.shape[:-1], 2, 2, 2)
+
+
+class FreezingUsfa(ExactUsfa):
+    def build_network(self):
+        return FreezingNetwork(self.mdp, self.promise)
+
+
+@pytest.mark.parametrize(("loop_gamma", "collected"), [(None, [0.2, 0.0]), (GAMMA, [0.01 * RETURNS, 1.0])])
+def test_episodes_are_played_without_loops_if_the_discount_is_given(loop_gamma, collected):
+    agent = FreezingUsfa(STAY_OR_LEAVE)
+    source = source_of(STAY_OR_LEAVE, lambda env: TimeLimit(env, 20))
+    w = np.array([[1.0, 1.0]])
+    batch = episode_batch(source, w, CandidateSet.believed(w[:, None]), 1, np.random.default_rng(0))
+    network = agent.make_network()
+    found = vector_returns(agent, network, batch, Gpi(), 0.0, np.random.default_rng(0), loop_gamma=loop_gamma)
+    np.testing.assert_allclose(found.undiscounted, [collected], atol=1e-6)
+
+
+@pytest.fixture
+def policy():
+    return untrained(spec=AgentSpec(ObservationSpec((2,), 2), 3, 2)).policy([1.0, 1.0], "task", "gpi")
+
+
+def test_a_policy_leaves_loops_if_it_is_given_phi(policy):
+    first = policy(0)
+    actions = [policy(0, phi=[-1.0, -1.0]) for _ in range(RETURNS)]
+    assert actions[:-1] == [first] * (RETURNS - 1)
+    assert actions[-1] != first
+    policy.reset()
+    assert policy(0) == first
+
+
+def test_a_policy_without_phi_follows_its_rule(policy):
+    first = policy(0)
+    assert [policy(0) for _ in range(2 * RETURNS)] == [first] * 2 * RETURNS
+    assert [policy(0, phi=[-1, -1]) for _ in range(2 * RETURNS)] == [first] * 2 * RETURNS  # some φ was missing
+
+
+def test_another_task_has_other_loops(policy):
+    for step in range(RETURNS):
+        policy(0, phi=None if step == 0 else [-1.0, -1.0])
+    policy.task = [1.0, 1.1]
+    first = policy(0, phi=[-1.0, -1.0])
+    assert [policy(0, phi=[-1.0, -1.0]) for _ in range(RETURNS - 1)] == [first] * (RETURNS - 1)
+
+
+def test_environments_of_a_batch_leave_loops_on_their_own(policy):
+    first = policy([0, 0])
+    rewards = [[-1.0, -1.0], [1.0, 1.0]]
+    last = [policy([0, 0], phi=rewards) for _ in range(RETURNS)][-1]
+    assert last[0] != first[0]
+    assert last[1] == first[1]
+
+
+@pytest.mark.parametrize("phi", [[1.0], "text", [np.nan, 0.0], [[1.0, 0.0]] * 2])
+def test_wrong_features_are_refused_in_a_sentence(policy, phi):
+    policy(0)
+    with pytest.raises(InputError, match=r"phi is .*; expected 2 numbers, the features of the last step"):
+        policy(0, phi=phi)
