@@ -41,15 +41,25 @@ def main() -> None:
     agent = usfa.load(words.run, words.seed)
     env: Any = make("minecart-v0")
     with closing(env), styled():
-        figure = Figure(figsize=(PAGE, 2.3), layout="constrained")
-        for axes, (title, w) in zip(figure.subplots(1, len(PREFERENCES)), PREFERENCES.items(), strict=True):
-            draw_map(axes, env.unwrapped.mines)
-            found = [way(env, agent.policy(np.array(w)), seed) for seed in range(EPISODES)]
-            for places, _ in found:
-                axes.plot(*places.T, color=WAY, linewidth=0.9, alpha=0.6)
-            delivered = np.mean([phi for _, phi in found], axis=0)
-            axes.set_title(f"{title}\n{delivered[0]:.2f}, {delivered[1]:.2f}, fuel {delivered[2]:.1f}", fontsize=7.5)
+        figure = Figure(figsize=(PAGE, 3.9), layout="constrained")
+        for row, leaves in zip(figure.subplots(2, len(PREFERENCES)), (False, True), strict=True):
+            row[0].set_ylabel("loops left" if leaves else "as the rule decides", fontsize=8)
+            for axes, (title, w) in zip(row, PREFERENCES.items(), strict=True):
+                draw_map(axes, env.unwrapped.mines)
+                ways = [way(env, agent.policy(np.array(w)), seed, leaves) for seed in range(EPISODES)]
+                draw_ways(axes, ways, "" if leaves else title)
         save(figure, words.out)
+
+
+def draw_ways(axes: Axes, ways: list[tuple[NDArray[np.float64], NDArray[np.float64]]], title: str) -> None:
+    """The places of each episode; a cross where the cart has not come home."""
+    for places, _ in ways:
+        axes.plot(*places.T, color=WAY, linewidth=0.9, alpha=0.6)
+        if len(places) > STEPS:
+            axes.plot(*places[-1], "x", color=WAY, markersize=6)
+    first, second, fuel = np.mean([phi for _, phi in ways], axis=0)
+    numbers = f"{first:.2f}, {second:.2f}, fuel {fuel:.1f}".replace("-", "−")
+    axes.set_title(f"{title}\n{numbers}" if title else numbers, fontsize=7.5)
 
 
 def draw_map(axes: Axes, mines: list[Any]) -> None:
@@ -64,13 +74,13 @@ def draw_map(axes: Axes, mines: list[Any]) -> None:
     axes.set(xlim=(-0.02, 1.02), ylim=(1.02, -0.02), aspect="equal", xticks=[], yticks=[])
 
 
-def way(env: Any, policy: Any, seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Places of the cart in one episode, [T, 2], and what it delivered and burned."""
+def way(env: Any, policy: Any, seed: int, leaves: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Places of the cart in one episode, [T, 2], and what it delivered and burned; `leaves`: it leaves loops."""
     seen, _ = env.reset(seed=seed)
     policy.reset()
-    places, total = [seen[:2]], np.zeros(3)
+    places, total, phi = [seen[:2]], np.zeros(3), None
     for _ in range(STEPS):
-        seen, phi, terminated, truncated, _ = env.step(policy(seen))
+        seen, phi, terminated, truncated, _ = env.step(policy(seen, phi=phi if leaves else None))
         places.append(seen[:2])
         total += phi
         if terminated or truncated:
