@@ -612,6 +612,7 @@ def test_words_that_do_not_parse_are_one_sentence(desk, capsys, words):
         ("watch room --task", "--task has no value; see"),
         ("watch room --task 11 --arguments a", "--arguments is 'a', not pairs of a name and a value; see"),
         ("evaluate trip --seed x --task 1,0", "--seed is 'x', not a whole number; see"),
+        ("evaluate trip --task 1,0 --csv=1", "--csv takes no value, but is '1'; see usfa evaluate --help."),
         ("evaluate", "Missing: RUN, --task; see usfa evaluate --help."),
         ("evalute trip", "did you mean 'evaluate'?"),
     ],

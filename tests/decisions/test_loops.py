@@ -8,7 +8,7 @@ from gymnasium.wrappers import TimeLimit
 from exact_agents import ExactNetwork, ExactUsfa, deterministic, source_of
 from fake_agents import untrained
 from usfa.agents import AgentSpec
-from usfa.decisions import CandidateSet, Gpi, Loops, loop_value
+from usfa.decisions import CandidateSet, Cautious, Follow, Gpi, Loops, leaves_loops, loop_value
 from usfa.decisions.loops import RETURNS
 from usfa.environments import ObservationSpec
 from usfa.errors import InputError
@@ -29,7 +29,7 @@ def test_the_value_of_a_loop_is_its_return_forever(rewards):
 
 
 @pytest.mark.parametrize(
-    ("rewards", "value"), [([1.0, -0.5], np.inf), ([0.5, -1.0], -np.inf), ([0.1, -0.1], 0.0), ([0.0], 0.0)]
+    ("rewards", "value"), [([1.0, -0.5], np.inf), ([0.5, -1.0], -np.inf), ([0.1, 0.2, -0.3], 0.0), ([0.0], 0.0)]
 )
 def test_without_discount_a_loop_is_worth_everything_or_nothing(rewards, value):
     assert loop_value(rewards, 1.0) == value
@@ -40,7 +40,7 @@ def walk(successors, rewards, q, steps, gamma=GAMMA):
     loops, state, visited = Loops(torch.ones(1, 1), gamma), 0, []
     for _ in range(steps):
         observation = np.eye(len(q), dtype=np.float32)[[state]]
-        legal = loops.legal(observation, np.ones((1, len(q[0])), np.bool_))[0]
+        legal = loops.avoid(observation, np.ones((1, len(q[0])), np.bool_))[0]
         values = torch.tensor([q[state]])
         action = int(np.where(legal, q[state], -np.inf).argmax())
         visited.append((state, action))
@@ -71,11 +71,32 @@ def test_a_loop_through_several_states_is_left_where_something_else_promises_mos
     assert visited[: 3 * RETURNS] == [(0, 0), (1, 0), (2, 0)] * RETURNS
 
 
-def test_a_loop_that_was_left_is_not_entered_again():
-    """0 and 1 lead to each other; staying in 0 is overestimated, but no longer after the way back."""
-    visited = walk([[0, 1], [0, 0]], [[-0.1, -0.1], [-0.1, -0.1]], [[1.0, 0.5], [1.0, 0.9]], 40)
-    assert (0, 0) in visited[:RETURNS]
-    assert (0, 0) not in visited[RETURNS : 2 * RETURNS]
+def test_a_loop_that_was_left_is_only_entered_again_if_all_ways_lead_back():
+    """0 and 1 lead to each other, and staying in 0 costs the same: when both loops are known, neither is avoided."""
+    visited = walk([[0, 1], [0, 0]], [[-0.1, -0.1], [-0.1, -0.1]], [[1.0, 0.5], [1.0, 0.9]], 60)
+    assert visited[:RETURNS] == [(0, 0)] * RETURNS
+    around = [(0, 1), (1, 0)] * RETURNS
+    assert visited[RETURNS : RETURNS + len(around)] == around
+    assert (0, 0) in visited[RETURNS + len(around) :]
+
+
+@pytest.mark.parametrize("optimism", [1.0, 1.02, 1.2])
+def test_an_optimistic_psi_does_not_give_up_the_best_loop(optimism):
+    """A ring of ten states with a reward per lap; the other actions wait a step. All values are too high alike."""
+    gamma, size = 0.99, 10
+    successors = [[(state + 1) % size, state, state] for state in range(size)]
+    rewards = [[1.0 if state == size - 1 else 0.0, 0.0, 0.0] for state in range(size)]
+    value = [gamma ** (size - 1 - state) / (1 - gamma**size) for state in range(size)]
+    q = [[optimism * v, optimism * gamma * v, optimism * gamma * v] for v in value]
+    visited = walk(successors, rewards, q, 200, gamma)
+    assert [action for _, action in visited] == [0] * 200
+
+
+def test_what_leaves_loops():
+    assert leaves_loops(Gpi(), remembers=False)
+    assert leaves_loops(Cautious(), remembers=False)
+    assert not leaves_loops(Gpi(), remembers=True)
+    assert not leaves_loops(Follow(), remembers=False)  # following a policy is not improving on it
 
 
 def test_episodes_and_environments_do_not_share_loops():
@@ -83,12 +104,12 @@ def test_episodes_and_environments_do_not_share_loops():
     observation, q = np.ones((2, 3), np.float32), torch.tensor([[1.0, 0.5]] * 2)
     both = np.ones((2, 2), np.bool_)
     for _ in range(RETURNS + 1):
-        legal = loops.legal(observation, both)
+        legal = loops.avoid(observation, both)
         loops.add(q, np.zeros(2, np.int64), np.array([[-1.0], [1.0]]), np.zeros(2, np.bool_))
     assert legal.tolist() == [[False, True], [True, True]]  # in the second, staying pays
-    loops.legal(observation, both)
+    loops.avoid(observation, both)
     loops.add(q, np.zeros(2, np.int64), np.array([[-1.0], [1.0]]), np.array([True, False]))
-    assert loops.legal(observation, both)[0].all()  # a new episode
+    assert loops.avoid(observation, both)[0].all()  # a new episode
 
 
 def test_an_exact_psi_is_never_overruled():
@@ -102,7 +123,7 @@ def test_an_exact_psi_is_never_overruled():
         q = (psi @ w).amax(dim=0).float()  # [S, A]
         loops, state = Loops(w[None].float(), GAMMA), 0
         for _ in range(40):
-            legal = loops.legal(np.eye(6, dtype=np.float32)[[state]], np.ones((1, 3), np.bool_))
+            legal = loops.avoid(np.eye(6, dtype=np.float32)[[state]], np.ones((1, 3), np.bool_))
             assert legal.all()
             action = int(q[state].argmax())
             phi = mdp.phi[state, action, successors[state][action]].numpy()[None]
@@ -153,10 +174,34 @@ def test_a_policy_leaves_loops_if_it_is_given_phi(policy):
     assert policy(0) == first
 
 
+@pytest.mark.parametrize("ended", [None, [True, True]])
+def test_loops_are_left_in_every_episode_of_a_batch(policy, ended):
+    first = policy([0, 0])
+    for _ in range(2):
+        policy.reset(ended)
+        policy([0, 0])
+        last = [policy([0, 0], phi=[[-1.0, -1.0]] * 2) for _ in range(RETURNS)][-1]
+        assert (last != first).all()
+
+
+def test_a_policy_that_is_followed_keeps_its_loops(policy):
+    policy.rule = "follow"
+    first = policy(0)
+    assert [policy(0, phi=[-1.0, -1.0]) for _ in range(2 * RETURNS)] == [first] * 2 * RETURNS
+
+
 def test_a_policy_without_phi_follows_its_rule(policy):
     first = policy(0)
     assert [policy(0) for _ in range(2 * RETURNS)] == [first] * 2 * RETURNS
-    assert [policy(0, phi=[-1, -1]) for _ in range(2 * RETURNS)] == [first] * 2 * RETURNS  # some φ was missing
+
+
+def test_a_step_without_phi_starts_anew(policy):
+    first = policy(0)
+    for _ in range(3):  # episodes without reset()
+        actions = [policy(0, phi=[-1.0, -1.0]) for _ in range(RETURNS)]
+        assert actions[:-1] == [first] * (RETURNS - 1)
+        assert actions[-1] != first
+        assert policy(0) == first
 
 
 def test_another_task_has_other_loops(policy):

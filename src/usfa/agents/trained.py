@@ -26,6 +26,7 @@ from usfa.decisions import (
     RuleState,
     assumed_accuracy,
     candidate_set,
+    leaves_loops,
     parse_rule,
     rule_name,
     task_tensor,
@@ -211,8 +212,7 @@ class _Episodes:
     memory: CoreState
     rule_state: RuleState | None = None
     decision: Decision | None = None
-    loops: Loops | None = None
-    knows_phi: bool = True  # φ of all steps so far was given
+    loops: Loops | None = None  # since φ of every step was given
 
 
 class Policy:
@@ -297,6 +297,7 @@ class Policy:
     def rule(self, rule: str | Rule | None) -> None:
         self._rule = parse_rule(self._agent.default_rule if rule is None else rule)
         self._now.rule_state = None
+        self._now.loops = None  # their values are those of another rule
 
     @property
     def epsilon(self) -> float:
@@ -328,7 +329,7 @@ class Policy:
         return self._now.decision
 
     def reset(self, ended: ArrayLike | None = None) -> None:
-        """Reset the recurrent state for new episodes.
+        """Start new episodes: reset the recurrent state and forget loops.
 
         Args:
             ended: [K], the environments of a batch whose episodes have ended; by default all, and the next batch may
@@ -346,9 +347,9 @@ class Policy:
                 f"The rule {rule_name(self.rule)!r} has a state, which cannot be reset in some environments of a "
                 "batch; expected a policy for each environment."
             )
-        now.first = now.first | torch.from_numpy(rows)
         if rows.all():
-            now.rule_state = None
+            self._now = self._start(len(rows))
+        now.first = now.first | torch.from_numpy(rows)
 
     def _start(self, batch: int) -> _Episodes:
         first, last = torch.ones(batch, dtype=torch.bool), torch.zeros(batch, dtype=torch.int64)
@@ -365,8 +366,8 @@ class Policy:
         Args:
             observation: an observation of the environment, or a batch; its size may change only after :meth:`reset`.
             legal: mask of legal actions, [A], or [K, A] for a batch; `info["action_mask"]` if the environment has one.
-            phi: features of the step that led here, [D] or [K, D], for example the vector reward; None for the first
-                observation of an episode.
+            phi: features of the step that led here, the vector reward that `env.step` returned, [D] or [K, D]; None for
+                the first observation of an episode, or if it is not known: loops so far are forgotten.
         """
         actor = self._agent.actor
         spec = actor.spec.observation
@@ -388,18 +389,16 @@ class Policy:
     def _without_loops(
         self, batch: NDArray[Any], legal: NDArray[np.bool_], phi: ArrayLike | None, w: torch.Tensor
     ) -> NDArray[np.bool_]:
-        """Legal actions [K, A] without those that would continue a loop, if φ of all steps is known."""
+        """Legal actions [K, A] without those that only continue a loop, if φ of the steps is given."""
         now = self._now
-        if phi is not None:
-            features = self._phi(phi, len(batch))
-            if now.loops is not None and now.decision is not None:
-                now.loops.add(now.decision.q, now.last_action.numpy(), features, now.first.numpy())
-        elif now.decision is not None:
-            now.knows_phi = False
-        if self._agent.actor.remembers or not now.knows_phi:
+        features = None if phi is None else self._phi(phi, len(batch))
+        if not leaves_loops(self._rule, self._agent.actor.remembers):
             return legal
-        now.loops = Loops(w, self._agent.file.gamma) if now.loops is None else now.loops
-        return now.loops.legal(batch, legal)
+        if now.loops is None or now.decision is None or features is None:
+            now.loops = Loops(w, self._agent.file.gamma)
+        else:
+            now.loops.add(now.decision.q, now.last_action.numpy(), features, now.first.numpy())
+        return now.loops.avoid(batch, legal)
 
     def _phi(self, phi: ArrayLike, batch: int) -> NDArray[np.float64]:
         features = self._agent.file.spec.features
@@ -407,9 +406,12 @@ class Policy:
             values = np.asarray(phi, np.float64)
         except (TypeError, ValueError):
             values = np.full(1, np.nan)
-        if values.shape not in {(features,), (batch, features)} or not np.isfinite(values).all():
-            raise InputError(f"phi is {shown(phi)}; expected {features} numbers, the features of the last step.")
-        return np.broadcast_to(values, (batch, features))
+        if values.shape == (features,) and batch == 1:
+            values = values[None]
+        if values.shape != (batch, features) or not np.isfinite(values).all():
+            each = "" if batch == 1 else f" for each of {batch} environments"
+            raise InputError(f"phi is {shown(phi)}; expected {features} numbers, the features of the last step{each}.")
+        return values
 
     def _batch(self, encoded: NDArray[Any]) -> NDArray[Any]:
         """Check the size of a batch; the first one of an episode sets it."""

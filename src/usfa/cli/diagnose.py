@@ -59,6 +59,7 @@ def _diagnose(command: Diagnose) -> None:
         episodes=command.episodes,
         epsilon=command.epsilon,
         seed=command.rng,
+        break_loops=command.break_loops,
         trust=command.trust,
         console=progress_console(),
     )

@@ -85,6 +85,9 @@ def _reason(printed: str, words: list[str], known: Callable[[], list[str]]) -> s
 
 def _unknown(word: str, words: list[str], known: list[str]) -> str:
     """Explain why a word is not expected: it is an unknown option, or one value too many."""
+    flag = next((whole for whole in words if whole.startswith("--") and whole.partition("=")[2] == word), None)
+    if flag is not None:  # tyro names only the value of --csv=1
+        return f"{flag.partition('=')[0]} takes no value, but is {word!r}"
     word = next((whole for whole in words if whole.startswith(word)), word)  # tyro separates words by commas
     if not word.startswith("--"):
         before = [option for option in words[: words.index(word)] if option.startswith("--")]

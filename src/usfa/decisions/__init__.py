@@ -7,7 +7,7 @@ from usfa.decisions.candidates import (
     candidate_set,
     task_tensor,
 )
-from usfa.decisions.loops import Loops, loop_value
+from usfa.decisions.loops import Loops, leaves_loops, loop_value
 from usfa.decisions.rules import (
     DEFAULT_RULE,
     GAP_RULE,
@@ -49,6 +49,7 @@ __all__ = [
     "assumed_accuracy",
     "candidate_set",
     "decided",
+    "leaves_loops",
     "loop_value",
     "parse_rule",
     "rule_name",

@@ -1,16 +1,17 @@
 """Break loops of an agent that acts by its observation alone.
 
-Such an agent that returns to an observation in a deterministic environment does again what it did there, forever. The
-value of that is known, whatever ψ says of it: with the rewards r_0 … r_{n-1} on the way,
+In a deterministic environment, such an agent that returns to an observation repeats its actions forever. The value of
+this is known, even if ψ is wrong: with rewards r_0 … r_{n-1} on the way back,
 
     V = (Σ_k γ^k r_k) / (1 - γ^n).
 
-An action that leads back is given up where another one promises more than V. Staying is not wrong in itself: it is the
-optimal policy of some tasks, and then no other action promises more.
+An action that keeps leading back is avoided while another one promises clearly more than V. Staying can be the optimal
+policy of a task; no other action promises more then.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,20 +20,45 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["Loops", "loop_value"]
+__all__ = ["Loops", "leaves_loops", "loop_value"]
 
 RETURNS = 5
 """Times that an action has to lead back to an observation; chance does this rarely in a stochastic environment."""
+MARGIN = 0.25
+"""Least difference between the promise of another action and V, relative to the larger of them: a ψ that is somewhat
+too optimistic promises more than the best loop is worth."""
+_ROUNDING = 1e-6  # relative; rewards are in single precision
 
-_ROUNDING = 1e-4  # relative; values are in single precision
+
+def leaves_loops(rule: object, remembers: bool) -> bool:
+    """Whether loops are broken: not those of recurrent agents, of rules with a state, or of policies that are followed.
+
+    Args:
+        rule: the decision rule; leaving a loop is an improvement on a policy, so a rule that only follows does not.
+        remembers: whether the agent is recurrent.
+    """
+    return not remembers and not getattr(rule, "remembers", False) and getattr(rule, "improves", True)
 
 
 def loop_value(rewards: Sequence[float], gamma: float) -> float:
-    """The return of going around a loop with these rewards forever; infinite without discount, unless they add to 0."""
+    """The return of repeating a loop with these rewards forever; infinite without discount, unless they add up to 0."""
     total = math.fsum(gamma**k * reward for k, reward in enumerate(rewards))
     if gamma < 1:
         return total / (1 - gamma ** len(rewards))
-    return math.copysign(math.inf, total) if total else 0.0
+    size = math.fsum(map(abs, rewards))
+    return math.copysign(math.inf, total) if abs(total) > _ROUNDING * size else 0.0
+
+
+@dataclass
+class _Returns:
+    """The loops that began with one action in one state."""
+
+    count: int = 0
+    mean: float = 0.0
+
+    def add(self, value: float) -> None:
+        self.count += 1
+        self.mean = value if math.isinf(value) else self.mean + (value - self.mean) / self.count
 
 
 @dataclass
@@ -41,7 +67,7 @@ class _State:
 
     visited: int  # step of the last visit
     q: NDArray[np.float32]  # [A]  values at the first visit
-    returns: dict[int, list[float]] = field(default_factory=dict)  # values of the loops that each action led to
+    returns: dict[int, _Returns] = field(default_factory=dict)  # by action
 
 
 @dataclass
@@ -52,9 +78,9 @@ class _Episode:
 
 
 class Loops:
-    """The loops that an agent went through in the present episodes of B environments.
+    """The loops in the current episodes of B environments.
 
-    Before every step call :meth:`legal`, after it :meth:`add`.
+    Before every step call :meth:`avoid`, after it :meth:`add`.
 
     Args:
         w: the tasks in units of the values of decisions, [B, D].
@@ -66,40 +92,34 @@ class Loops:
         self._episodes = [_Episode() for _ in self._w]
         self._keys: list[bytes] = []
 
-    def legal(self, observation: NDArray[np.generic], legal: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Legal actions [B, A] without those that would continue a loop that is worth less than leaving it.
+    def avoid(self, observation: NDArray[np.generic], legal: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Record the current observations; return the legal actions [B, A] without those that only continue a loop.
 
         Args:
-            observation: the present one of each environment, [B, ...].
+            observation: the current one of each environment, [B, ...].
             legal: the legal actions, [B, A].
         """
-        self._keys = [own.tobytes() for own in observation]
-        better = legal
+        self._keys = [hashlib.blake2b(np.ascontiguousarray(own).data, digest_size=16).digest() for own in observation]
+        useful = legal
         for row, (episode, key) in enumerate(zip(self._episodes, self._keys, strict=True)):
             state = episode.states.get(key)
             if state is None:
                 continue
             self._close_loop(episode, state)
-            left = _abandoned(state, legal[row])
-            if left:
-                better = better.copy() if better is legal else better
-                better[row, left] = False
-        return better
+            avoided = _avoided(state, legal[row])
+            if avoided:
+                useful = useful.copy() if useful is legal else useful
+                useful[row, avoided] = False
+        return useful
 
     def _close_loop(self, episode: _Episode, state: _State) -> None:
         began, now = state.visited, len(episode.actions)
         if began < now:
             value = loop_value(episode.rewards[began:], self._gamma)
-            state.returns.setdefault(episode.actions[began], []).append(value)
+            state.returns.setdefault(episode.actions[began], _Returns()).add(value)
             state.visited = now
 
-    def add(
-        self,
-        q: Tensor,
-        action: NDArray[np.int64],
-        phi: NDArray[np.floating],
-        ended: NDArray[np.bool_],
-    ) -> None:
+    def add(self, q: Tensor, action: NDArray[np.int64], phi: NDArray[np.floating], ended: NDArray[np.bool_]) -> None:
         """Add a step.
 
         Args:
@@ -119,17 +139,17 @@ class Loops:
             episode.rewards.append(float(rewards[row]))
 
 
-def _abandoned(state: _State, legal: NDArray[np.bool_]) -> list[int]:
-    """Actions that lead back, and that another legal action exceeds."""
-    known = {a: sum(values) / len(values) for a, values in state.returns.items() if len(values) >= RETURNS and legal[a]}
+def _avoided(state: _State, legal: NDArray[np.bool_]) -> list[int]:
+    """Legal actions that keep leading back, and that another one clearly exceeds."""
+    known = {a: own.mean for a, own in state.returns.items() if own.count >= RETURNS and legal[a]}
     if not known:
         return []
     promised = np.where(legal, state.q, -np.inf)
     for action, value in known.items():
         promised[action] = min(promised[action], value)
-    return [action for action, value in known.items() if _is_less(value, float(promised.max()))]
+    best = float(promised.max())
+    return [action for action, value in known.items() if _clearly_less(value, best)]
 
 
-def _is_less(value: float, best: float) -> bool:
-    """Whether a value is less than the best one, by more than rounding."""
-    return value < best and not math.isclose(value, best, rel_tol=_ROUNDING)
+def _clearly_less(value: float, best: float) -> bool:
+    return value < best and not math.isclose(value, best, rel_tol=MARGIN)

@@ -62,7 +62,7 @@ class Decision(NamedTuple):
     action: Tensor  # [B]     int64
     policy: Tensor  # [B]     int64, index in C of the trusted z
     improved: Tensor  # [B]     bool, the action differs from that of the trusted policy
-    q: Tensor  # [B, A]  the compared values, for display; -inf where illegal
+    q: Tensor  # [B, A]  the compared values, for display and for leaving loops, as returns on w; -inf where illegal
     state: RuleState = ()  # for the next step; () for a rule without state
 
 

@@ -67,6 +67,7 @@ def diagnose(
     episodes: int = 10,
     epsilon: float = 0.001,
     seed: int = 0,
+    break_loops: bool = True,
     trust: bool = False,
     console: Console | None = None,
 ) -> Diagnosis:
@@ -80,13 +81,14 @@ def diagnose(
         episodes: for each rule and each policy.
         epsilon: probability of a random action.
         seed: of the environments, the exploration and "sample:N".
+        break_loops: see :func:`usfa.evaluate`; policies alone keep their loops.
         trust: whether to import modules that the agent's file names.
         console: for progress bars; None shows nothing.
     """
     check_agent(agent)
     if not agent.actor.has_psi:
         raise InputError("A UVFA has no policies to compare; expected an agent with successor features.")
-    protocol = ScoringProtocol(episodes, epsilon, seed)
+    protocol = ScoringProtocol(episodes, epsilon, seed, break_loops=break_loops)
     episodes = protocol.episodes
     w = parse_task(task, agent.file.spec.features)
     chosen = agent.candidates(w, candidates, protocol.rng())
@@ -142,6 +144,8 @@ class _Recorder:
 
     def __init__(self, rule: Rule) -> None:
         self._rule = rule
+        self.improves = getattr(rule, "improves", True)
+        self.remembers = getattr(rule, "remembers", False)
         self.psi: Array = np.zeros((0, 0))
 
     def decide(self, situation: Situation) -> Decision:

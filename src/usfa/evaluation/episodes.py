@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from usfa.agents import Agent, TrainedAgent
-from usfa.decisions import CandidateSet, Decision, Loops, Rule, task_tensor
+from usfa.decisions import CandidateSet, Decision, Loops, Rule, leaves_loops, task_tensor
 from usfa.environments import Batch, EnvironmentSource, Step, check_trusted, source, step_limit
 from usfa.errors import InputError
 from usfa.learning.exploration import epsilon_greedy
@@ -194,18 +194,19 @@ def acting(
 ) -> Iterator[Moment]:
     """Act on the tasks of a batch by a rule, ε-greedily; yield every step, without end. The network must be frozen.
 
-    Loops of agents without memory are broken by :class:`usfa.decisions.Loops` if `loop_gamma`, the agent's γ, is given.
+    With `loop_gamma`, the agent's γ, its loops are broken where :func:`usfa.decisions.leaves_loops` allows it.
     """
     environments = batch.environments
     check_fits(actor, environments)
     tasks, candidates = task_tensor(batch.w), batch.candidates.tensors()
-    loops = None if loop_gamma is None or actor.remembers else Loops(tasks, loop_gamma)
+    breaks = loop_gamma is not None and leaves_loops(rule, actor.remembers)
+    loops = Loops(tasks, loop_gamma) if breaks and loop_gamma is not None else None
     network.hold(candidates.z)
     memory = actor.initial_state(len(environments))
     action = np.zeros(len(environments), np.int64)
     state = None
     while True:
-        legal = environments.legal if loops is None else loops.legal(environments.observation, environments.legal)
+        legal = environments.legal if loops is None else loops.avoid(environments.observation, environments.legal)
         present = Present(
             torch.from_numpy(environments.observation),
             torch.from_numpy(action),
@@ -219,5 +220,5 @@ def acting(
         action = epsilon_greedy(decision.action.numpy()[None], environments.legal[None], epsilon, [rng])[0]
         step = environments.step(action)
         if loops is not None:
-            loops.add(decision.q, action, step.phi, step.ended)
+            loops.add(decision.q, action, step.phi, step.ended | ~step.real)
         yield Moment(decision, action, step)

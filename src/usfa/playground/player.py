@@ -23,6 +23,7 @@ from usfa.decisions import (
     Rule,
     RuleState,
     Situation,
+    leaves_loops,
     parse_rule,
     rule_name,
     task_tensor,
@@ -80,7 +81,7 @@ class Player:
         self.w = w
         self.candidate_set = self._candidate_set(self.candidates)
         self.decision: PlayerDecision | None = None
-        self._forget_loops()
+        self._loops: Loops | None = None
 
     def set_candidates(self, candidates: Candidates) -> None:
         """Replace C; InputError if the agent does not support the set."""
@@ -95,13 +96,10 @@ class Player:
         self.rule = parse_rule(name)
         self._clear_decision()
 
-    def _forget_loops(self) -> None:
-        agent = self.agent
-        self._loops = None if agent.actor.remembers else Loops(task_tensor(self.w)[None], agent.file.gamma)
-
     def _clear_decision(self) -> None:
-        """Drop the decision and the rule's state."""
+        """Drop the decision, the rule's state and the loops, whose values are those of the rule."""
         self.decision = None
+        self._loops = None
         self.rule_state: RuleState | None = None  # each [1, ...]; None when an episode starts
 
     def _candidate_set(self, candidates: Candidates) -> CandidateSet[NDArray[np.float64]]:
@@ -121,7 +119,6 @@ class Player:
         """Begin an episode."""
         self.view.reset(seed)
         self._clear_decision()
-        self._forget_loops()
         self.over, self.steps, self.returned = False, 0, 0.0
         self.improved = 0  # steps whose action was not the trusted policy's own
         self.collected = np.zeros(len(self.w))
@@ -129,12 +126,12 @@ class Player:
         self.memory = self.agent.actor.initial_state(1)  # each [1, ...]
         self.previous_action = 0
 
-    @property
-    def legal(self) -> NDArray[np.bool_]:
-        """Legal actions [A], without those that would continue a loop."""
-        if self._loops is None:
+    def useful_actions(self) -> NDArray[np.bool_]:
+        """Legal actions [A] without those that only continue a loop."""
+        if not leaves_loops(self.rule, self.agent.actor.remembers):
             return self.view.legal
-        return self._loops.legal(self.view.observation[None], self.view.legal[None])[0]
+        self._loops = self._loops or Loops(task_tensor(self.w)[None], self.agent.file.gamma)
+        return self._loops.avoid(self.view.observation[None], self.view.legal[None])[0]
 
     @property
     def needs_decision(self) -> bool:
@@ -298,7 +295,7 @@ def _present(players: Sequence[Player]) -> Present:
     return Present(
         observation=torch.from_numpy(np.stack([player.view.observation for player in players])),
         previous_action=torch.tensor([player.previous_action for player in players]),
-        legal=torch.from_numpy(np.stack([player.legal for player in players])),
+        legal=torch.from_numpy(np.stack([player.useful_actions() for player in players])),
         first=torch.tensor([player.steps == 0 for player in players]),
         core_state=_joined([player.memory for player in players]),
     )

@@ -204,6 +204,7 @@ class _EnvironmentScene:
         self.policy = policy
         with failing_in("reset", env):
             self._observation, self._info = env.reset(seed=request.seed)
+        self._phi: NDArray[np.float64] | None = None  # of the last step
 
     def step(self) -> NDArray[np.float64]:
         legal = self._info.get("action_mask")
@@ -212,11 +213,12 @@ class _EnvironmentScene:
             actions = np.arange(self._env.action_space.n) if legal is None else np.flatnonzero(legal)
             action = int(self._rng.choice(actions))
         else:
-            action = self.policy(self._observation, legal)
+            action = self.policy(self._observation, legal, self._phi)
         with failing_in("step", self._env):
             self._observation, phi, terminated, truncated, self._info = self._env.step(action)
         self.over = terminated or truncated
-        return np.array(phi, np.float64)
+        self._phi = np.array(phi, np.float64)
+        return self._phi
 
     def look(self, size: int) -> tuple[Pixels, MapOfRoom | None]:
         picture: Any = self._env.render()
