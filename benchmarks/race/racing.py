@@ -121,7 +121,7 @@ class Scorer:
             return
         self.score(steps, played)
         apart = total / self.contest.points
-        self._due = (done // apart + 1) * apart  # who was too late for several is scored once
+        self._due = (done // apart + 1) * apart  # one score if several points were passed
         if over:
             raise TimeIsUp
 
@@ -157,7 +157,7 @@ def arguments() -> tuple[Contest, str, int, Path]:
 
 
 def write(path: Path, contest: Contest, algorithm: str, seed: int, scorer: Scorer) -> None:
-    """Under another name first: a table that is there is complete."""
+    """Write to a temporary name first, so that an existing table is complete."""
     new = path.with_suffix(".new")
     with new.open("w", newline="") as file:
         table = csv.writer(file)

@@ -96,7 +96,7 @@ def main() -> None:
     contest, algorithm, seed, out = arguments()
     torch.set_num_threads(1)
     entry = Entry(contest, algorithm, seed, time.process_time())
-    seed_everything(seed)  # the agents seed little of their own chance
+    seed_everything(seed)  # the agents do not seed all of their random numbers
     env = Watched(contest.make())
     env.reset(seed=seed)
     env.action_space.seed(seed)
