@@ -138,17 +138,25 @@ def test_utilities_in_the_readme_are_those_of_the_race() -> None:
     found = summary.set_index(["race", "environment", "algorithm"])["expected utility"]
     text = (ROOT / "README.md").read_text()
     lines = text[text.index("| environment | budget | usfa |") :].split("\n\n")[0].splitlines()
-    environment, rows = "", 0
+    environment = ""
     for line in lines[2:]:
-        name, budget, *cells = [cell.strip(" *") for cell in line.strip("|").split("|")]
+        name, budget, *racers, constant, optimum = [cell.strip(" *") for cell in line.strip("|").split("|")]
         environment = environment if name == '"' else f"{name}-v0"
         race = budget.replace(",", "") if budget.endswith("steps") else "time"
-        for column, cell in zip([part.strip() for part in lines[0].strip("|").split("|")][2:5], cells, strict=False):
-            algorithm = column.lower()
+        known = summary[summary.environment == environment].iloc[0]
+        assert_shown(constant, known["best constant action"])
+        assert_shown(optimum.partition(",")[0], known.optimum)
+        assert ("approximate" in optimum) == (known["optimum is"] == "approximate")
+        for algorithm, cell in zip(("usfa", "gpi-ls", "envelope"), racers, strict=True):
+            raced = race if (race, environment, algorithm) in found or algorithm == "usfa" else "time"
             if cell != "–":
-                raced = race if (race, environment, algorithm) in found or algorithm == "usfa" else "time"
-                decimals = len(cell.partition(".")[2])
-                measured = found[raced, environment, algorithm]
-                assert float(cell.replace("−", "-")) == pytest.approx(measured, abs=0.51 * 10**-decimals)
-                rows += 1
-    assert rows >= 15
+                assert_shown(cell, found[raced, environment, algorithm])
+    assert len(lines) == 10
+
+
+def assert_shown(cell: str, measured: float) -> None:
+    """A cell is the measured number, rounded to its decimals."""
+    if cell == "unknown":
+        assert pd.isna(measured)
+    else:
+        assert float(cell.replace("−", "-")) == pytest.approx(measured, abs=0.51 * 10 ** -len(cell.partition(".")[2]))

@@ -2,8 +2,9 @@
 
     python benchmarks/studies/loops.py [--environments minecart-v0] [--seeds 0 1 2] [--out runs/loops]
 
-Every agent is trained by `usfa train` for the steps of the race by steps, and scored twice, on the same episodes: as
-its rule decides, and without loops (docs/decision-rules.md). Trained agents are not trained again.
+Every agent is trained by `usfa train` for the steps of the race by steps, and scored three times: as its rule decides,
+with random actions, the simplest way out of a loop, and leaving loops (docs/decision-rules.md). Trained agents are not
+trained again.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from usfa.paper.report import markdown_table
 STEPS = {"deep-sea-treasure-v0": 5_400, "four-room-v0": 10_000, "fruit-tree-v0": 5_400, "minecart-v0": 100_000}
 GAMMA = {"deep-sea-treasure-v0": 0.99, "four-room-v0": 0.95, "fruit-tree-v0": 0.99, "minecart-v0": 0.98}
 ARGUMENTS = {"fruit-tree-v0": {"depth": 5}}
+LOOPS = {"kept": (False, 0.0), "kept, ε = 0.05": (False, 0.05), "left": (True, 0.0)}
+"""Whether loops are broken, and ε."""
 ACTING = {"C = {w}, gpi": ("task", "gpi"), "default": (None, None)}
 
 
@@ -51,13 +54,19 @@ def scores(environment: str, seed: int, path: Path, console: Console) -> pd.Data
         usfa.train(replace(config, seeds=(seed,)), path, existing="overwrite", console=console)
     agent, rows = usfa.load(path), []
     for name, (candidates, rule) in ACTING.items():
-        for broken in (False, True):
+        for loops, (broken, epsilon) in LOOPS.items():
             front = front_of(
-                agent, candidates=candidates, rule=rule, episodes=2, seed=1, break_loops=broken, console=console
+                agent,
+                candidates=candidates,
+                rule=rule,
+                episodes=2,
+                epsilon=epsilon,
+                seed=1,
+                break_loops=broken,
+                console=console,
             )
             w, returns = (front.filter(regex=rf"^{column}\d+$").to_numpy() for column in ("w", "return"))
             undiscounted = np.einsum("kd,kd->k", w, returns).mean()
-            loops = "left" if broken else "kept"
             rows.append((environment, steps, seed, name, loops, front.utility.mean(), undiscounted))
     columns = ["environment", "steps", "seed", "acting", "loops", "utility", "undiscounted"]
     return pd.DataFrame(rows, columns=columns)

@@ -349,7 +349,8 @@ class Policy:
             )
         if rows.all():
             self._now = self._start(len(rows))
-        now.first = now.first | torch.from_numpy(rows)
+        else:
+            now.first = now.first | torch.from_numpy(rows)
 
     def _start(self, batch: int) -> _Episodes:
         first, last = torch.ones(batch, dtype=torch.bool), torch.zeros(batch, dtype=torch.int64)

@@ -58,7 +58,7 @@ class History:
         self.begin(observation, first)
 
     def begin(self, observation: NDArray[Any], first: NDArray[np.bool_]) -> None:
-        """Where `first`, forget everything before these observations."""
+        """Forget everything before these observations where `first`."""
         if first.any():
             self.observation[first] = np.concatenate([observation[first]] * self.length, axis=-1)
             self._actions[first] = -1

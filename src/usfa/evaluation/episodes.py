@@ -199,8 +199,9 @@ def acting(
     environments = batch.environments
     check_fits(actor, environments)
     tasks, candidates = task_tensor(batch.w), batch.candidates.tensors()
-    breaks = loop_gamma is not None and leaves_loops(rule, actor.remembers)
-    loops = Loops(tasks, loop_gamma) if breaks and loop_gamma is not None else None
+    loops = None
+    if loop_gamma is not None and leaves_loops(rule, actor.remembers):
+        loops = Loops(tasks, loop_gamma)
     network.hold(candidates.z)
     memory = actor.initial_state(len(environments))
     action = np.zeros(len(environments), np.int64)
