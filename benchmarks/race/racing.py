@@ -100,7 +100,8 @@ class Scorer:
     act: Act
     seed: int
     began: float  # time.process_time() before the racer was made; moves on while it is scored
-    label: str = ""  # the algorithm, for reports
+    algorithm: str = ""
+    table: Path | None = None  # where the scores are written
     rows: list[tuple[float, int, int, float]] = field(default_factory=list)
     _due: float = 0.0
     _paused: bool = False
@@ -130,6 +131,7 @@ class Scorer:
         utility = expected_utility(self.contest, self.act, 1000 + self.seed)
         self.rows.append((before - self.began, steps, played, utility))
         self.report()
+        self.write()
         self.began += time.process_time() - before
         self._paused = False
 
@@ -138,11 +140,32 @@ class Scorer:
         seconds, steps, played, utility = self.rows[-1]
         done, total = (seconds, self.contest.seconds) if self.contest.steps is None else (steps, self.contest.steps)
         print(
-            f"{self.contest.environment}, {self.label}, seed {self.seed}: {min(done / total, 1):4.0%}, "
+            f"{self.contest.environment}, {self.algorithm}, seed {self.seed}: {min(done / total, 1):4.0%}, "
             f"{steps:,} steps, {played:,} played, {seconds:.0f} s, utility {utility:.3f}",
             file=sys.stderr,
             flush=True,
         )
+
+    def write(self) -> None:
+        """Write the scores so far beside the table, so that a racer that is stopped leaves them."""
+        if self.table is None:
+            return
+        with self._unfinished.open("w", newline="") as file:
+            table = csv.writer(file)
+            table.writerow(COLUMNS)
+            racer = [self.contest.race, self.contest.environment, self.algorithm, self.seed]
+            for seconds, steps, played, utility in self.rows:
+                table.writerow([*racer, f"{seconds:.2f}", steps, played, f"{utility:.6g}"])
+
+    def finish(self) -> None:
+        """Give the table its name: one that exists is complete."""
+        if self.table is not None:
+            self._unfinished.replace(self.table)
+
+    @property
+    def _unfinished(self) -> Path:
+        assert self.table is not None
+        return self.table.with_suffix(".unfinished")
 
 
 def arguments() -> tuple[Contest, str, int, Path]:
@@ -154,16 +177,3 @@ def arguments() -> tuple[Contest, str, int, Path]:
     parser.add_argument("out", type=Path)
     words = parser.parse_args()
     return Contest(**json.loads(words.contest.read_text())), words.algorithm, words.seed, words.out
-
-
-def write(path: Path, contest: Contest, algorithm: str, seed: int, scorer: Scorer) -> None:
-    """Write to a temporary name first, so that an existing table is complete."""
-    new = path.with_suffix(".new")
-    with new.open("w", newline="") as file:
-        table = csv.writer(file)
-        table.writerow(COLUMNS)
-        for seconds, steps, played, utility in scorer.rows:
-            table.writerow(
-                [contest.race, contest.environment, algorithm, seed, f"{seconds:.2f}", steps, played, f"{utility:.6g}"]
-            )
-    new.replace(path)

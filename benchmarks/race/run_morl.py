@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 os.environ["WANDB_MODE"] = "disabled"
@@ -24,7 +25,7 @@ from morl_baselines.common.evaluation import seed_everything
 from morl_baselines.multi_policy.envelope.envelope import Envelope
 from morl_baselines.multi_policy.gpi_pd.gpi_pd import GPILS, GPIPD
 from numpy.typing import NDArray
-from racing import Act, Array, Contest, Scorer, TimeIsUp, arguments, write
+from racing import Act, Array, Contest, Scorer, TimeIsUp, arguments
 
 ENDLESS = 10**9  # steps; the clock ends the race
 COMMON = {
@@ -75,6 +76,7 @@ class Entry:
     algorithm: str
     seed: int
     began: float
+    table: Path
 
     @property
     def kind(self) -> str:
@@ -89,20 +91,20 @@ class Entry:
         return (self.contest.steps or round(self.contest.seconds * STEPS_PER_SECOND[self.kind])) // 2
 
     def scorer(self, act: Act) -> Scorer:
-        return Scorer(self.contest, act, self.seed, self.began, self.algorithm)
+        return Scorer(self.contest, act, self.seed, self.began, self.algorithm, self.table)
 
 
 def main() -> None:
     contest, algorithm, seed, out = arguments()
     torch.set_num_threads(1)
-    entry = Entry(contest, algorithm, seed, time.process_time())
+    entry = Entry(contest, algorithm, seed, time.process_time(), out)
     seed_everything(seed)  # the agents do not seed all of their random numbers
     env = Watched(contest.make())
     env.reset(seed=seed)
     env.action_space.seed(seed)
     with suppress(TimeIsUp):
         RACERS[entry.kind](entry, env)
-    write(out, contest, algorithm, seed, env.scorer)
+    env.scorer.finish()
 
 
 def gpi_ls(entry: Entry, env: Watched, gradient_updates: int = GRADIENT_UPDATES) -> None:

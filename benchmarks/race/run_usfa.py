@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from racing import Array, Contest, Scorer, TimeIsUp, arguments, write
+from racing import Array, Contest, Scorer, TimeIsUp, arguments
 
 from usfa.decisions import CandidateSet, Gpi
 from usfa.environments import EnvironmentSource
@@ -24,7 +24,7 @@ def main() -> None:
     torch.set_num_threads(1)
     began = time.process_time()
     learner, random_steps = make_learner(contest, seed)
-    scorer = Scorer(contest, lambda seen, w: act(learner, seen, w), seed, began, algorithm)
+    scorer = Scorer(contest, lambda seen, w: act(learner, seen, w), seed, began, algorithm, out)
     learner.now = time.process_time
     with suppress(TimeIsUp), closing(learner):
         while True:
@@ -34,7 +34,7 @@ def main() -> None:
                 break
             scorer.look(steps, steps + random_steps)
             learner.step()
-    write(out, contest, algorithm, seed, scorer)
+    scorer.finish()
 
 
 def make_learner(contest: Contest, seed: int) -> tuple[Learner, int]:
