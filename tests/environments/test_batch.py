@@ -1,11 +1,12 @@
 import json
+import warnings
 
 import gymnasium as gym
 import numpy as np
 import pytest
 
 from fake_environments import SavableWalk, Scripted, Walk
-from usfa.environments import EnvironmentBatch, Trip
+from usfa.environments import EnvironmentBatch
 from usfa.errors import InputError
 
 GAMMA = 0.9
@@ -139,8 +140,8 @@ def test_sums_of_episodes_do_not_leak_into_each_other():
         sums += found.episode_phi[found.ended].tolist()
     assert sums == [[3, 3]] * 8
     step(batch)
-    batch.state()  # starts a new episode here, FIRST again after SECOND was left out
-    rest = [found.episode_phi[0].tolist() for found in (step(batch) for _ in range(3)) if found.ended[0]]
+    batch.state()
+    rest = [found.episode_phi[0].tolist() for found in (step(batch) for _ in range(2)) if found.ended[0]]
     assert rest == [[3, 3]]
 
 
@@ -161,7 +162,8 @@ def test_environments_that_ignore_seeds_are_stepped_as_well():
     ended = sum(int(step(batch, 1).ended.sum()) for _ in range(60))
     assert ended > 10
     state = batch.state()
-    batch.load_state(state)  # a restart begins somewhere else than the state says
+    with pytest.warns(UserWarning, match=r"^The environment Deaf does not repeat an episode from its seed"):
+        batch.load_state(state)
     assert batch.observation.argmax(axis=1).tolist() == [env.position for env in batch.envs]
 
 
@@ -201,12 +203,29 @@ def test_environments_have_their_own_clocks_actions_and_sums():
     assert envs[1].taken == [(t + 1) % 3 for t in range(12) if t % 3 != 2]
 
 
-def test_seeds_are_given_once_and_to_each_its_own():
+def test_every_episode_has_its_own_seed():
     envs = Scripted([FIRST]), Scripted([FIRST])
     batch = EnvironmentBatch(envs, GAMMA, [11, 22])
     for _ in range(3):
         step(batch)
-    assert [env.seeds for env in envs] == [[11, None], [22, None]]
+    (first, second), (third, fourth) = (env.seeds for env in envs)
+    assert (first, third) == (11, 22)
+    assert None not in (second, fourth)
+    assert second != fourth
+
+
+def test_an_environment_that_can_be_saved_gets_one_seed():
+    class Seeded(SavableWalk):
+        seeds = ()
+
+        def reset(self, *, seed=None, options=None):
+            self.seeds += (seed,)
+            return super().reset(seed=seed)
+
+    env = Seeded()
+    future(EnvironmentBatch([env], GAMMA, [11]), 20)
+    assert env.seeds[0] == 11
+    assert set(env.seeds[1:]) == {None}
 
 
 def test_action_masks_are_shown():
@@ -394,24 +413,55 @@ def test_the_run_that_goes_on_and_the_resumed_one_see_the_same(make, steps):
     assert batch.state() == other.state()
 
 
-def test_saving_is_silent_where_the_environment_can():
-    disturbed, undisturbed = (EnvironmentBatch([SavableWalk()], GAMMA, [3]) for _ in range(2))
+@pytest.mark.parametrize("make", [Walk, SavableWalk])
+def test_saving_interrupts_no_episode(make):
+    disturbed, undisturbed = (EnvironmentBatch([make()], GAMMA, [3]) for _ in range(2))
     for _ in range(5):
         disturbed.state()
         assert future(disturbed, 3) == future(undisturbed, 3)
 
 
-def test_saving_restarts_an_environment_that_cannot_be_saved():
-    batch = batch_of(*(Walk() for _ in range(5)))
-    step(batch, 0)
-    assert not batch.first.all()
-    first, second = batch.state(), batch.state()
-    assert batch.first.all()
-    for one, two in zip(first["envs"], second["envs"], strict=True):
-        assert one != two  # not the same episode again and again
+def test_a_truncated_episode_is_not_played_again():
+    batch, env = batch_of(Scripted([SECOND, FIRST])), Scripted([SECOND, FIRST])
+    step(batch)
+    step(batch)  # truncated, so the next step only resets
+    other = batch_of(env)
+    other.load_state(batch.state())
+    assert env.taken == []
+    assert other.observation.tolist() == batch.observation.tolist()
 
 
-def test_saves_exactly():
-    assert batch_of(SavableWalk(), SavableWalk()).saves_exactly
-    assert not batch_of(SavableWalk(), Walk()).saves_exactly
-    assert EnvironmentBatch([Trip()], 1.0, [0]).saves_exactly
+def test_endless_episodes_are_truncated_if_they_must_be_played_again(monkeypatch):
+    monkeypatch.setattr("usfa.environments.batch.LONGEST_EPISODE", 4)
+    endless = [([1, 0], "")] * 12
+    batch = batch_of(Scripted([endless]))
+    ended = [bool(step(batch).ended[0]) for _ in range(9)]
+    assert ended == [False, False, False, True, False, False, False, False, True]  # with a seam after the fourth
+    savable = Scripted([endless])
+    savable.get_state = savable.set_state = None
+    savable = batch_of(savable)
+    assert not any(step(savable).ended[0] for _ in range(9))
+
+
+def test_a_replay_that_leads_elsewhere_starts_a_new_episode():
+    class Chance(Walk):
+        """Takes more luck than its seed."""
+
+        def step(self, action):
+            self.np_random.random(np.random.default_rng().integers(1, 99))
+            return super().step(action)
+
+    found = []
+    for _ in range(20):
+        batch, other = batch_of(Chance()), batch_of(Chance())
+        future(batch, 3)
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            other.load_state(batch.state())
+        assert other.observation.argmax() == other.envs[0].position
+        if heard:
+            assert "The environment Chance does not repeat an episode from its seed" in str(heard[0].message)
+            assert other.first.all()
+            future(other)
+        found.append(bool(heard))
+    assert any(found)

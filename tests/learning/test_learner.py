@@ -131,7 +131,7 @@ def test_a_run_does_not_depend_on_its_neighbours(config):
 
 
 def test_resuming_a_run_does_not_depend_on_its_neighbours():
-    """Environments that cannot be saved start new episodes at a checkpoint, in every run by its own seed."""
+    """Every run has seeds of its own for the episodes of environments that cannot be saved."""
     config = replace(ALGORITHM_1, gamma=0.9)
     alone, together = walk_learner(Walk, config, (3,)), walk_learner(Walk, config, (1, 3))
     for learner in (alone, together):

@@ -366,7 +366,7 @@ def test_tables_do_not_hold_a_phi_of_the_history():
 
 @pytest.mark.parametrize("environments", ENVIRONMENTS.values(), ids=ENVIRONMENTS)
 def test_a_batch_goes_on_to_the_bit(environments):
-    """Saved in the middle of episodes, which environments without `get_state` begin anew."""
+    """Saved in the middle of episodes, which environments without `get_state` play again."""
     phi = usfa.LearnedPhi(_network(environments), PhiReport("any", features=("a", "b")))
     batch, rng = LearnedBatch(environments.batch([1, 2, 3], 0.9), phi), np.random.default_rng(1)
     for _ in range(14):

@@ -303,8 +303,7 @@ def test_environments_that_stand_still_cost_no_steps_of_the_real_one(usual):
     assert costs.acting > 0
 
 
-@pytest.mark.parametrize(("savable", "checkpoints"), [(True, 20), (False, 4)])
-def test_checkpoints_that_cut_episodes_are_few(usual, savable, checkpoints):
-    config = plan(usual, 5_400, None, FAST._replace(savable=savable)).config
+def test_few_steps_have_twenty_checkpoints(usual):
+    config = plan(usual, 5_400, None, FAST).config
     rounds = 5_400 // (config.learner.environments * config.learner.trajectory_length)
-    assert config.checkpoint_every == rounds // checkpoints
+    assert config.checkpoint_every == rounds // 20

@@ -367,9 +367,7 @@ class ClusterActing(Acting):
 
     # --- saving ---
 
-    saves_exactly = True  # the episodes of actors are not saved
-
-    def state(self) -> tuple[dict[str, Tensor], Any]:
+    def state(self) -> tuple[dict[str, Tensor], Any]:  # without the episodes of actors
         self._ledger.checkpoint(self._updates)
         return {}, {}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from usfa.environments.batch import Batch, Environment, EnvironmentBatch, Step, is_savable
+from usfa.environments.batch import Batch, Environment, EnvironmentBatch, Step
 from usfa.environments.features import feature_names
 from usfa.environments.history import History, check_history
 from usfa.environments.learned import LEARNED, FrozenPhi, LearnedReward, is_known_phi, known_phi, remember_phi
@@ -62,7 +62,6 @@ __all__ = [
     "feature_count",
     "feature_names",
     "is_known_phi",
-    "is_savable",
     "known_phi",
     "make",
     "one_state_mdp",

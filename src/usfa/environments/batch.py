@@ -10,6 +10,7 @@ import json
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import gymnasium as gym
@@ -21,6 +22,7 @@ from usfa.errors import InputError, told
 
 __all__ = [
     "LARGEST_PHI",
+    "LONGEST_EPISODE",
     "Batch",
     "Environment",
     "EnvironmentBatch",
@@ -36,6 +38,8 @@ Environment = gym.Env[Any, Any]
 
 LARGEST_PHI = 1e15
 """Largest entry of φ that is allowed: squared errors of such returns still fit into single precision."""
+LONGEST_EPISODE = 100_000
+"""Steps after which an episode is truncated if the environment has no `get_state`: a resumed run plays it again."""
 
 
 class Step(NamedTuple):
@@ -73,11 +77,6 @@ class Batch(Protocol):
     @property
     def next_observation(self) -> NDArray[Any]:
         """[B, ...], the observation after the last step, before a terminated environment was reset."""
-        ...
-
-    @property
-    def saves_exactly(self) -> bool:
-        """Whether :meth:`state` interrupts no episode."""
         ...
 
     def __len__(self) -> int: ...
@@ -120,10 +119,6 @@ class WrappedBatch:
     def next_observation(self) -> NDArray[Any]:
         return self._inside.next_observation
 
-    @property
-    def saves_exactly(self) -> bool:
-        return self._inside.saves_exactly
-
     def step(self, action: NDArray[np.int64]) -> Step:
         return self._inside.step(action)
 
@@ -137,11 +132,22 @@ class WrappedBatch:
         self._inside.close()
 
 
+@dataclass
+class _Episode:
+    """The running episode of an environment, so that it can be played again."""
+
+    seed: int
+    actions: list[int] = field(default_factory=list)
+
+
 class EnvironmentBatch:
     """A list of environments with the same spaces, each with its own random generator.
 
     After :meth:`step`, `observation`, `legal` and `first` describe the present. A terminated environment is reset
     at once; a truncated one first shows its last observation, and its next step is a seam that only resets it.
+
+    An environment without `get_state` and `set_state` gets a seed for every episode. Seed and actions then determine
+    the episode, and :meth:`load_state` plays it again.
     """
 
     observation: NDArray[Any]  # [B, ...]  encoded
@@ -167,7 +173,9 @@ class EnvironmentBatch:
         self._all_legal = np.ones(self.actions, np.bool_)
         self.first = np.ones(len(envs), np.bool_)
         self._truncated = np.zeros(len(envs), np.bool_)
-        self._restarts = [np.random.default_rng([seed, 1]) for seed in seeds]
+        self._savable = [is_savable(env) for env in envs]
+        self._episode_seeds = [np.random.default_rng([seed, 1]) for seed in seeds]
+        self._episodes = [_Episode(seed) for seed in seeds]
         self._episode_phi = np.zeros((len(envs), self.features))
         self._warned = False
         for index, seed in enumerate(seeds):
@@ -197,6 +205,9 @@ class EnvironmentBatch:
 
     def _step_one(self, index: int, action: int, step: Step) -> None:
         observation, reward, terminated, truncated, info = self.envs[index].step(action)
+        if not self._savable[index]:
+            self._episodes[index].actions.append(action)
+            truncated = truncated or len(self._episodes[index].actions) >= LONGEST_EPISODE
         step.phi[index] = self._checked_phi(reward)
         own_reward = info.get("scalar_reward", np.nan)  # set by VectorReward; may still be a vector
         step.reward[index] = own_reward if np.ndim(own_reward) == 0 else np.nan
@@ -214,6 +225,9 @@ class EnvironmentBatch:
             self._truncated[index] = truncated
 
     def _reset(self, index: int, seed: int | None = None) -> None:
+        if not self._savable[index]:
+            seed = int(self._episode_seeds[index].integers(2**31)) if seed is None else seed
+            self._episodes[index] = _Episode(seed)
         with failing_in("reset", self.envs[index]):
             observation, info = self.envs[index].reset(seed=seed)
             self._show(index, observation, info, first=True)
@@ -261,14 +275,10 @@ class EnvironmentBatch:
         return phi
 
     def state(self) -> dict[str, Any]:
-        """Return everything that a resumed run needs to continue exactly, JSON-ready.
-
-        An environment without `get_state` and `set_state` cannot be saved in the middle of an episode. It starts a
-        new episode here, also in the run that is saved, so that this run and a resumed one stay equal.
-        """
+        """Return everything that a resumed run needs to continue exactly, JSON-ready."""
         return {
             "envs": [self._state_of(index) for index in range(len(self))],
-            "restarts": [rng.bit_generator.state for rng in self._restarts],
+            "episode_seeds": [rng.bit_generator.state for rng in self._episode_seeds],
             "observation": self.observation.tolist(),
             "legal": self.legal.tolist(),
             "first": self.first.tolist(),
@@ -276,28 +286,25 @@ class EnvironmentBatch:
             "episode_phi": self._episode_phi.tolist(),
         }
 
-    @property
-    def saves_exactly(self) -> bool:
-        """Whether :meth:`state` interrupts no episode."""
-        return all(is_savable(env) for env in self.envs)
-
     def _state_of(self, index: int) -> dict[str, Any]:
+        if not self._savable[index]:
+            return asdict(self._episodes[index])
         env: Any = self.envs[index]
-        if is_savable(env):
-            with failing_in("get_state", env):
-                saved: dict[str, Any] = env.get_state()
-                json.dumps(saved)  # raises here, where the environment is known
-            return saved
-        seed = int(self._restarts[index].integers(2**31))
-        self._reset(index, seed)
-        return {"restart_seed": seed}
+        with failing_in("get_state", env):
+            saved: dict[str, Any] = env.get_state()
+            json.dumps(saved)  # raises here, where the environment is known
+        return saved
 
     def close(self) -> None:
         for env in self.envs:
             close_environment(env)
 
     def load_state(self, state: dict[str, Any]) -> None:
-        for rng, saved in zip(self._restarts, state["restarts"], strict=True):
+        """Continue from the state that :meth:`state` returned.
+
+        An environment that does not repeat an episode, because it draws from elsewhere than its seed, starts a new one.
+        """
+        for rng, saved in zip(self._episode_seeds, state["episode_seeds"], strict=True):
             rng.bit_generator.state = saved
         self.observation[:] = state["observation"]
         self.legal[:] = state["legal"]
@@ -306,11 +313,33 @@ class EnvironmentBatch:
         self._episode_phi[:] = state["episode_phi"]
         env: Any
         for index, (env, saved) in enumerate(zip(self.envs, state["envs"], strict=True)):
-            if "restart_seed" in saved:
-                self._reset(index, saved["restart_seed"])  # also sets the observation, in case the env ignores seeds
-            else:
+            if self._savable[index]:
                 with failing_in("set_state", env):
                     env.set_state(saved)
+            elif not self._truncated[index]:  # the next step only resets a truncated one
+                self._play_again(index, _Episode(**saved))
+
+    def _play_again(self, index: int, episode: _Episode) -> None:
+        env = self.envs[index]
+        ended = False
+        with failing_in("reset", env):
+            observation, _ = env.reset(seed=episode.seed)
+        with failing_in("step", env):
+            for action in episode.actions:
+                observation, _, terminated, truncated, _ = env.step(action)
+                ended = ended or bool(terminated or truncated)
+                if ended:
+                    break
+        if not ended and np.array_equal(self.spec.encode_one(observation), self.observation[index]):
+            self._episodes[index] = episode
+            return
+        name = type(getattr(env, "unwrapped", env)).__name__
+        warnings.warn(
+            f"The environment {name} does not repeat an episode from its seed and actions, so the resumed run starts a "
+            "new one; expected all randomness from self.np_random, or get_state and set_state.",
+            stacklevel=2,
+        )
+        self._reset(index)
 
 
 @contextmanager

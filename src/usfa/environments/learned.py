@@ -149,10 +149,7 @@ class LearnedBatch(WrappedBatch):
         return step._replace(phi=phi, episode_phi=episode_phi)
 
     def state(self) -> dict[str, Any]:
-        inside = self._inside.state()  # may start new episodes
-        self._episode_phi[self._inside.first] = 0.0
-        self._history.begin(self._inside.observation, self._inside.first)
-        state = {"inside": inside, "learned_phi": self._episode_phi.tolist()}
+        state = {"inside": self._inside.state(), "learned_phi": self._episode_phi.tolist()}
         return state if self._history.length == 1 else {**state, "history": self._history.state()}
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -162,3 +159,5 @@ class LearnedBatch(WrappedBatch):
             self._history = History(1, self._inside.observation)
         else:
             self._history.load_state(state["history"])
+            self._history.begin(self._inside.observation, self._inside.first)  # environments may start new episodes
+        self._episode_phi[self._inside.first] = 0.0

@@ -278,11 +278,6 @@ class Learner:
 
     # --- saving ---
 
-    @property
-    def saves_exactly(self) -> bool:
-        """Whether :meth:`state` interrupts no episode."""
-        return self.acting.saves_exactly
-
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Complete state for resuming: tensors, and JSON values."""
         acting_tensors, acting_values = self.acting.state()
@@ -410,11 +405,6 @@ class Acting(ABC):
         """Text to show next to the progress bar."""
         return ""
 
-    @property
-    @abstractmethod
-    def saves_exactly(self) -> bool:
-        """Whether :meth:`state` interrupts no episode."""
-
     @abstractmethod
     def state(self) -> tuple[dict[str, Tensor], Any]: ...
 
@@ -451,10 +441,6 @@ class LocalActing(Acting):
 
     def close(self, learner: Learner) -> None:
         self.rollout.batch.close()
-
-    @property
-    def saves_exactly(self) -> bool:
-        return self.rollout.batch.saves_exactly
 
     def state(self) -> tuple[dict[str, Tensor], Any]:
         return self._tensors(), {"environments": self.rollout.batch.state()}

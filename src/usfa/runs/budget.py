@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 
-from usfa.environments import Environment, EnvironmentSource, is_savable
+from usfa.environments import Environment, EnvironmentSource
 from usfa.errors import InputError
 from usfa.evaluation import measuring_steps
 from usfa.learning import Learner, LearnerConfig
@@ -43,9 +43,6 @@ MEMBERS = 2
 """Networks in the ensemble if there are more updates per step than usual."""
 CHECKPOINTS = 20
 """Expected checkpoints of a run, one per round at most, so that an interruption loses few steps."""
-RESTARTS = 4
-"""The same for an environment without get_state, whose episodes start anew at every checkpoint: cut every 32 steps, the
-agents of 5,400 steps of deep-sea-treasure reached a utility of 5.0 instead of 5.4."""
 SCORING_SHARE = 0.1
 """Largest share of the steps and of the time that is spent on scores."""
 REPETITION: dict[str, Any] = {"repeat_exponent": 2.0, "repeat_share": 0.25}
@@ -64,7 +61,6 @@ class Costs(NamedTuple):
     update: float
     episode: int  # steps of the longest episode of random play
     start: float = 0.0  # already spent on measuring
-    savable: bool = True  # the environment has get_state, so that checkpoints cut no episodes
 
 
 class Plan(NamedTuple):
@@ -129,12 +125,11 @@ def plan(
     else:
         learner = replace(learner, budget=frames, time_limit=None if minutes is None else left)
     snapshots = min(evaluation.snapshots, learner.budget)
-    checkpoints = CHECKPOINTS if costs.savable else RESTARTS
     chosen = replace(
         planned,
         learner=learner,
         evaluation=replace(evaluation, snapshots=snapshots),
-        checkpoint_every=max(1, min(config.checkpoint_every, _rounds(learner, steps) // checkpoints)),
+        checkpoint_every=max(1, min(config.checkpoint_every, _rounds(learner, steps) // CHECKPOINTS)),
     )
     needed = min(left, duration(steps, updates_per_step(learner))) + _scoring(evaluation, config, steps, costs)
     return Plan(chosen, _sentence(chosen, steps, needed, costs))
@@ -290,7 +285,7 @@ def measured_costs(
             acting = _seconds(lambda: measured.acting.collect(measured))
             update = max(_seconds(measured.step) - acting, 1e-6) / _TRIAL
         per_step = acting / (environments * learner.trajectory_length)
-        return Costs(step, per_step, update, episode, savable=is_savable(env))
+        return Costs(step, per_step, update, episode)
 
 
 def _seconds(work: Callable[[], object]) -> float:

@@ -246,19 +246,12 @@ class Checkpoints:
         self.saved_at = self._learner.updates
 
     def stop(self) -> NoReturn:
-        """Save a checkpoint if possible, and raise Interrupted."""
-        self.keep()
+        """Save a checkpoint, and raise Interrupted."""
+        self.save()
         raise Interrupted(
             f"Stopped after {self._learner.updates} updates; the same command with --resume continues from update "
             f"{self.saved_at}."
         )
-
-    def keep(self) -> None:
-        """Save a checkpoint, unless that would change the episodes of an uninterrupted run."""
-        # If saving restarts episodes, keep the last regular checkpoint: resumed from there, the run equals an
-        # uninterrupted one. A run that ends by the clock never repeats exactly, and its time so far must not be lost.
-        if self._learner.saves_exactly or self._learner.config.counts_time:
-            self.save()
 
 
 def _unknown(x: Tensor) -> Tensor:

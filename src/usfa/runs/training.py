@@ -264,11 +264,9 @@ def _learn(
             _report_snapshots(training, written, callbacks)
             if interrupted.is_set():
                 checkpoints.stop()
+        checkpoints.save()  # keep the result even if closing or scoring fails
         if learner.done:
-            checkpoints.save()  # keep the result even if closing or scoring fails
             _keep_agent(training, cluster)
-        else:
-            checkpoints.keep()
 
 
 def _score_now(

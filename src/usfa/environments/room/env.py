@@ -42,7 +42,6 @@ class RoomBatch:
     legal: NDArray[np.bool_]  # [B, A]
     first: NDArray[np.bool_]  # [B]
     phi: NDArray[np.float32]  # [B, D]  of the last step
-    saves_exactly = True
     action_names = tuple(action.name for action in ACTIONS)
 
     def __init__(
