@@ -19,6 +19,7 @@ import numpy as np
 
 from usfa.environments.batch import Batch, Environment, EnvironmentBatch, close_environment
 from usfa.environments.learned import LEARNED, FrozenPhi, LearnedBatch, with_rewards
+from usfa.environments.minecart import SeededOre, draws_ore
 from usfa.environments.rewards import RewardsOfTasks, RewardVector, rewards_of
 from usfa.environments.vector_reward import PhiSource, learned_phi, with_phi
 from usfa.errors import InputError, similar_name, told, unknown_name
@@ -256,8 +257,12 @@ def _has_mo_gymnasium() -> bool:
 
 
 def _from_gymnasium(name: str) -> Callable[..., Environment]:
-    # Gymnasium's checker rejects vector rewards; the batch checks φ.
-    return partial(gym.make, name, disable_env_checker=True)
+    def create(**arguments: Any) -> Environment:
+        # Gymnasium's checker rejects vector rewards; the batch checks φ.
+        env = gym.make(name, disable_env_checker=True, **arguments)
+        return SeededOre(env) if draws_ore(env) else env
+
+    return create
 
 
 def _created(create: Callable[..., Environment], name: str, arguments: Mapping[str, Any]) -> Environment:
