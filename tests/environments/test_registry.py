@@ -267,7 +267,6 @@ def test_sources_say_what_cannot_be_made_when_it_is():
 @pytest.mark.skipif(importlib.util.find_spec("mo_gymnasium") is None, reason="it is an extra")
 def test_the_seed_determines_the_ore_of_a_minecart():
     """MO-Gymnasium draws it from NumPy's global generator."""
-
     env = make("minecart-v0")
 
     def mined(seed):
