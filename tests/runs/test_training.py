@@ -18,10 +18,10 @@ import torch
 from usfa.agents import TrainedAgent
 from usfa.cli import main
 from usfa.decisions import Accuracy
-from usfa.errors import Diverged, InputError
+from usfa.errors import Diverged, InputError, Interrupted
 from usfa.evaluation import accuracy_of, evaluate, read_scores
 from usfa.learning import Learner
-from usfa.runs import RunDirectory, load, preset, train
+from usfa.runs import Callback, EvaluationConfig, RunDirectory, load, preset, train
 from usfa.runs.scoring import measure_accuracy
 from usfa.runs.training import build_agent
 from usfa.tasks import task_set
@@ -446,6 +446,24 @@ def test_resume_after_a_failure_gives_the_same_bytes(tmp_path, monkeypatch, tiny
     train_with_power_cut(monkeypatch, tiny_config, tmp_path / "run", after)
     train(tiny_config, tmp_path / "run", "resume")
     assert results(tmp_path / "run") == results(tiny_run.path)
+
+
+def test_an_environment_that_cannot_be_saved_resumes_in_the_middle_of_its_episodes(tmp_path, tiny_config):
+    """Ctrl-C between two checkpoints saves a third, and nothing differs from an uninterrupted run."""
+
+    class CtrlC(Callback):
+        def on_round(self, training):
+            if training.learner.rounds == 7:
+                signal.raise_signal(signal.SIGINT)
+
+    config = small(tiny_config, budget=40, trajectory_length=2)
+    quick = EvaluationConfig(final_rules=(), snapshots=2, episodes=2, measure_errors=False)
+    config = replace(config, environment="fake_environments:Walk", evaluation=quick)
+    train(config, tmp_path / "undisturbed")
+    with pytest.raises(Interrupted, match=r"^Stopped after (\d+) updates; .* continues from update \1\.$"):
+        train(config, tmp_path / "run", callbacks=[CtrlC()])
+    train(config, tmp_path / "run", "resume")
+    assert results(tmp_path / "run") == results(tmp_path / "undisturbed")
 
 
 def test_metrics_of_a_resumed_run_have_no_line_twice(tmp_path, monkeypatch, tiny_config, tiny_run):
