@@ -668,7 +668,8 @@ def test_the_nearest_divisor(number, wanted, nearest):
         (["train", "trip-usfa", "--evaluation.tasks", "1,0;1,0"], "hold a task twice"),
         (["train", "trip-usfa", "--evaluation.candidates", "task", "task"], "expected each once"),
         (["train", "trip-usfa", "--resume"], "runs/trip-usfa does not exist; expected a run to resume"),
-        (["evaluate", "trip", "--task"], "--task is empty"),
+        (["evaluate", "trip", "--task"], "RUN or --task is missing"),
+        (["evaluate", "--task", "1,0"], "RUN or --task is missing"),
         (["train", "trip-usfa", "--out", "/proc/nowhere/run"], "cannot be used"),
     ],
 )

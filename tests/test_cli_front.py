@@ -164,7 +164,7 @@ def test_help_shows_examples(desk, capsys):
         (["trip", "--episodes", "0"], "episodes is 0"),
         (["trip", "--epsilon", "2"], "epsilon 2.0"),
         (["trip", "--seed", "7"], "has no seed 7"),
-        (["trip", "--names", "coffee"], "--names has 1 entries; expected 2, one per feature."),
+        (["trip", "--names", "coffee"], "--names has 1 entry; expected 2, one per feature."),
         (["trip", "--out", "taken"], "taken is a file; expected a directory for the results."),
         (["trip", "--out", "taken/deeper"], "taken"),
     ],

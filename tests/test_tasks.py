@@ -47,7 +47,7 @@ def test_tasks_are_read(task, features, w):
     ("task", "features", "sentence"),
     [
         ("1100", 3, r"Task '1100' has 4 entries; expected 3, one per feature\."),
-        ([1.0], 2, r"Task \[1.0\] has 1 entries; expected 2, one per feature\."),
+        ([1.0], 2, r"Task \[1.0\] has 1 entry; expected 2, one per feature\."),
         ("1,nan", None, r"Task '1,nan' holds NaN or infinity; expected finite numbers\."),
         ([np.inf, 0], None, r"Task \[inf, 0\] holds NaN or infinity; expected finite numbers\."),
         ("north", None, r"Task 'north' is not a vector; expected numbers as in '1,-1,0,0' or '1-100'\."),

@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["Diverged", "InputError", "Interrupted", "similar_name", "told", "unknown_name"]
+__all__ = ["Diverged", "InputError", "Interrupted", "counted", "similar_name", "told", "unknown_name"]
 
 
 class InputError(Exception):
@@ -22,6 +22,11 @@ class Interrupted(Exception):
 
 class Diverged(InputError):
     """Training diverged: the loss exploded or is NaN. Earlier checkpoints are valid."""
+
+
+def counted(number: int, one: str, many: str) -> str:
+    """A number with its noun: "1 entry", "2 entries"."""
+    return f"{number} {one if number == 1 else many}"
 
 
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> InputError:

@@ -10,7 +10,7 @@ from math import comb
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from usfa.errors import InputError, unknown_name
+from usfa.errors import InputError, counted, unknown_name
 
 __all__ = [
     "SPREAD_SETS",
@@ -51,7 +51,9 @@ def parse_task(task: str | ArrayLike, features: int | None = None) -> Array:
     if not np.isfinite(w).all():
         raise InputError(f"Task {shown(task)} holds NaN or infinity; expected finite numbers.")
     if features is not None and len(w) != features:
-        raise InputError(f"Task {shown(task)} has {len(w)} entries; expected {features}, one per feature.")
+        raise InputError(
+            f"Task {shown(task)} has {counted(len(w), 'entry', 'entries')}; expected {features}, one per feature."
+        )
     if abs(w).max() > _LARGEST_ENTRY:
         raise InputError(f"Task {shown(task)} has an entry of {abs(w).max():g}; expected at most {_LARGEST_ENTRY:g}.")
     return w

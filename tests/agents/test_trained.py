@@ -249,7 +249,7 @@ def test_texts_are_tasks(usfa_agent):
     ("question", "sentence"),
     [
         (lambda agent: agent.policy([1, 0, 0]), r"^Task \[1, 0, 0\] has 3 entries; expected 2, one per feature\.$"),
-        (lambda agent: agent.policy("1"), r"^Task '1' has 1 entries; expected 2"),
+        (lambda agent: agent.policy("1"), r"^Task '1' has 1 entry; expected 2"),
         (lambda agent: agent.policy([1, np.nan]), r"holds NaN or infinity; expected finite numbers\.$"),
         (lambda agent: agent.policy([1, 0], "trian"), r"^Unknown candidate set 'trian': did you mean 'train'\?"),
         (lambda agent: agent.policy([1, 0], rule="gpy"), r"^Unknown rule 'gpy': did you mean 'gpi'\?"),
@@ -444,7 +444,7 @@ def test_weights_of_another_format(saved):
         ({"policies": "boks"}, r"^The policy distribution 'boks' is not one of gaussian"),
         ({"accuracy": [GOOD]}, r"^The agent has 1 accuracies; expected 2, one for each seed\.$"),
         ({"accuracy": [GOOD] * 3}, r"^The agent has 3 accuracies; expected 2, one for each seed\.$"),
-        ({"accuracy": [GOOD, GOOD | {"step_error": [0.1]}]}, r"^The agent's step_error has 1 entries; expected 2\.$"),
+        ({"accuracy": [GOOD, GOOD | {"step_error": [0.1]}]}, r"^The agent's step_error has 1 entry; expected 2\.$"),
         ({"accuracy": [GOOD, GOOD | {"step_error": []}]}, r"step_error is \(\); expected a number from 0 for each"),
         (
             {"accuracy": [GOOD, GOOD | {"step_error": [0.1, -1]}]},

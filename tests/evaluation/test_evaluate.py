@@ -127,7 +127,7 @@ def test_environments_without_features_are_refused():
         ({"tasks": [1, 0, 0]}, r"has 3 entries; expected 2"),
         ({"tasks": "trip-direction"}, r"did you mean 'trip-directions'\?"),
         ({"tasks": []}, r"^Task \[\] has shape \(0,\); expected a vector"),
-        ({"tasks": [[1, 0], [1]]}, r"^Task \[1\] has 1 entries; expected 2, one per feature\.$"),
+        ({"tasks": [[1, 0], [1]]}, r"^Task \[1\] has 1 entry; expected 2, one per feature\.$"),
         ({"tasks": [1, np.nan]}, r"holds NaN or infinity"),
         ({"candidates": "trian"}, r"did you mean 'train'\?"),
         ({"candidates": []}, r"^The candidate set is empty; expected at least one policy z\.$"),

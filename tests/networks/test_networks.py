@@ -155,7 +155,9 @@ def test_outputs_are_scaled_and_inputs_centred_and_spread():
 
 
 def test_the_centre_has_to_fit_the_observation():
-    with pytest.raises(InputError, match=r"^network\.obs_centre has 1 entries; the observation has \(3,\)\.$"):
+    with pytest.raises(
+        InputError, match=r"^network\.obs_centre has 1 entry; expected the shape of an observation, \(3,\)\.$"
+    ):
         network_of(replace(SMALL, obs_centre=(1.0,), obs_scale=(1.0,)))
 
 

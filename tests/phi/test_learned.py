@@ -458,7 +458,7 @@ def with_rewards(data, rewards):
             lambda r: r,
             1,
             RewardsThemselves(),
-            r"The 3 rewards span 2 directions, which no φ with 1 features can express",
+            r"The 3 rewards span 2 directions, which no φ with 1 feature can express",
         ),
         (lambda r: r * 0 + 7, None, LeastSquares(), r"The reward 'r1' is 7 in all \d+ transitions; expected one that"),
         (lambda r: r * np.nan, None, LeastSquares(), r"The reward 'r1' holds NaN or infinity; expected finite numbers"),

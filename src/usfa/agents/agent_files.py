@@ -17,7 +17,7 @@ from usfa.agents.usfa import UsfaAgent
 from usfa.agents.uvfa import UvfaAgent
 from usfa.decisions import Accuracy
 from usfa.environments import LEARNED, is_known_phi, known_phi
-from usfa.errors import InputError
+from usfa.errors import InputError, counted
 from usfa.files import read_json, sha256, write_atomically, write_json
 from usfa.networks import NetworkConfig, Parameters, read_weights
 from usfa.phi import PHI_FILES, LearnedPhi, load_phi
@@ -92,7 +92,8 @@ class AgentFile:
         for accuracy in self.accuracy:
             if len(accuracy.step_error) != self.spec.features:
                 raise InputError(
-                    f"The agent's step_error has {len(accuracy.step_error)} entries; expected {self.spec.features}."
+                    f"The agent's step_error has {counted(len(accuracy.step_error), 'entry', 'entries')}; "
+                    f"expected {self.spec.features}."
                 )
         if "phi" in self.environment_arguments:
             raise InputError("The agent's environment_arguments have an entry phi; set phi instead.")

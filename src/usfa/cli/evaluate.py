@@ -25,7 +25,7 @@ __all__ = ["run"]
 
 def run(command: Evaluate) -> None:
     if not command.task:
-        raise InputError("--task is empty; expected at least one task, such as 1,0.")
+        raise InputError("RUN or --task is missing; expected both, as in usfa evaluate trip --task 1,0.")
     import_modules((*command.rule, *command.rewards))
     agent = load(command.run, command.seed, command.trust)
     rewards = _rewards_by_task(command)

@@ -13,7 +13,7 @@ from usfa.cli.options import Front
 from usfa.cli.tables import print_table
 from usfa.cli.terminal import print_lines, progress_console
 from usfa.environments import feature_names
-from usfa.errors import InputError
+from usfa.errors import InputError, counted
 from usfa.evaluation import (
     environments_of,
     front_indicators,
@@ -64,7 +64,8 @@ def _check(command: Front, features: int) -> None:
     if command.reference is not None:
         reference_point(command.reference, features)
     if command.names and len(command.names) != features:
-        raise InputError(f"--names has {len(command.names)} entries; expected {features}, one per feature.")
+        given = counted(len(command.names), "entry", "entries")
+        raise InputError(f"--names has {given}; expected {features}, one per feature.")
     if command.path.exists() and not command.path.is_dir():
         raise InputError(f"{command.path} is a file; expected a directory for the results.")
     for path in _results(command):

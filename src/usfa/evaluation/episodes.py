@@ -16,7 +16,7 @@ from rich.console import Console
 from usfa.agents import Agent, TrainedAgent
 from usfa.decisions import CandidateSet, Decision, Loops, Rule, leaves_loops, task_tensor
 from usfa.environments import Batch, EnvironmentSource, Step, check_trusted, source, step_limit
-from usfa.errors import InputError
+from usfa.errors import InputError, counted
 from usfa.learning.exploration import epsilon_greedy
 from usfa.networks import Network
 from usfa.progress import progress_bar
@@ -171,7 +171,8 @@ def check_fits(actor: Agent, environments: Batch) -> None:
     if environments.features != actor.spec.features:
         features = actor.spec.features
         raise InputError(
-            f"The environment has {environments.features} features; the agent's tasks have {features} entries."
+            f"The environment has {counted(environments.features, 'feature', 'features')}; expected {features}, "
+            "as the agent's tasks have."
         )
     check_observations(actor, environments)
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, one_hot
 
-from usfa.errors import InputError
+from usfa.errors import InputError, counted
 from usfa.networks.config import NetworkConfig
 from usfa.networks.layers import Convolutions, LayerNorm, Memory, mlp
 from usfa.registry import Registry
@@ -132,7 +132,8 @@ class StandardTrunk(Trunk):
         self.centres = bool(config.obs_centre)
         if self.centres and (len(config.obs_centre),) != sizes.observation:
             raise InputError(
-                f"network.obs_centre has {len(config.obs_centre)} entries; the observation has {sizes.observation}."
+                f"network.obs_centre has {counted(len(config.obs_centre), 'entry', 'entries')}; "
+                f"expected the shape of an observation, {sizes.observation}."
             )
         self.register_buffer("obs_centre", torch.tensor(config.obs_centre), persistent=False)
         self.register_buffer("obs_scale", torch.tensor(config.obs_scale), persistent=False)

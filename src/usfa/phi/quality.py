@@ -8,7 +8,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from usfa.errors import InputError
+from usfa.errors import InputError, counted
 from usfa.functional import unexplained_share
 from usfa.phi.data import Transitions
 
@@ -97,8 +97,8 @@ def _checked_rank(rank: int, rewards: int, features: int | None) -> int:
     """D of exact features: `features`, or the rank by default; raise InputError if `features` is below the rank."""
     if features is not None and features < rank:
         raise InputError(
-            f"The {rewards} rewards span {rank} directions, which no φ with {features} features can express; expected "
-            f"features {rank} or more."
+            f"The {rewards} rewards span {rank} directions, which no φ with {counted(features, 'feature', 'features')} "
+            f"can express; expected features {rank} or more."
         )
     return rank if features is None else features
 
