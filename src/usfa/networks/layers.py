@@ -69,7 +69,7 @@ class Convolutions(nn.ModuleList):
         # Channels stay last in memory, which is fastest with oneDNN and cuDNN; only the cast copies.
         x = image.flatten(end_dim=-4).movedim(-1, -3).float()
         for weight, bias, stride in self._fixed or self._kernels():
-            x = torch.relu(conv2d(x, weight, bias, stride))
+            x = torch.relu_(conv2d(x, weight, bias, stride))
         return x.flatten(1).view(*image.shape[:-3], self.features)
 
 

@@ -154,7 +154,7 @@ class StandardTrunk(Trunk):
             acted = one_hot(inputs.previous_action, self.actions) * ~inputs.first[..., None]
             x, core_state = self.memory(torch.cat([x, acted.to(x.dtype)], dim=-1), inputs.first, core_state)
         for layer in self.layers:
-            x = torch.relu(layer(x))
+            x = torch.relu_(layer(x))
         return self.norm(x) if self.norm is not None else x, core_state
 
 
@@ -192,7 +192,7 @@ class UniversalNetwork(Network):
         of_policy = of_held if z is held and of_held is not None else self._of_policy(z, w_policy)
         x = self._join(linear(state, w_state, self.join.bias)[:, :, None], of_policy)  # [T, B, N, H]
         for layer in self.head:
-            x = torch.relu(layer(x))
+            x = torch.relu_(layer(x))
         values: Tensor = self.output(x).float().view(*x.shape[:-1], *self.outputs)
         return values if self.output_scale == 1 else values * self.output_scale, core_state
 
@@ -204,7 +204,7 @@ class UniversalNetwork(Network):
     def _of_policy(self, z: Tensor, w_policy: Tensor) -> Tensor:
         """W_g g(z): [B, N, D] -> [B, N, H]."""
         for layer in self.embedding:
-            z = torch.relu(layer(z))  # [B, N, E]
+            z = torch.relu_(layer(z))  # [B, N, E]
         return linear(z, w_policy)
 
     def _join(self, of_state: Tensor, of_policy: Tensor) -> Tensor:
@@ -215,7 +215,7 @@ class UniversalNetwork(Network):
         """
         if self.inner_product:
             return torch.relu(of_state) * of_policy
-        return torch.relu(of_state + of_policy)
+        return torch.relu_(of_state + of_policy)
 
 
 class Ensemble(Network):

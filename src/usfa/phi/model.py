@@ -273,7 +273,7 @@ class NetworkPhi(PhiModel):
 
     def _outputs(self, x: Tensor) -> Tensor:
         for layer in self.layers:
-            x = torch.relu(layer(x))
+            x = torch.relu_(layer(x))
         phi: Tensor = self.output(x)
         return phi
 
