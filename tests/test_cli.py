@@ -464,7 +464,7 @@ def test_check_what_is_not_there(own, desk, capsys, words, sentence):
         (["train", "none/config.json"], "File none/config.json cannot be read"),
         (["train", "trip-usfa", "--training-tasks", "simplex:5"], "expected simplex:N,D (both from 2) with at most"),
         (["train", "trip-usfa", "--seeds", "1", "--seeds", "2"], "--seeds was given 2 times; expected it once, with"),
-        (["train", "trip-usfa", "--training-tasks", "1,0,0"], "'1,0,0' have 3 entries; the environment 'trip' has 2"),
+        (["train", "trip-usfa", "--training-tasks", "1,0,0"], "'1,0,0' have 3 entries; expected 2"),
         (["train", "trip-usfa", "--training-tasks", "1,nan"], "holds NaN or infinity"),
         (["train", "trip-usfa", "--environment", "trpi"], "Unknown environment 'trpi': did you mean 'trip'?"),
         (["train", "trip-usfa", "--environment-arguments", "plaices", "3"], "plaices"),

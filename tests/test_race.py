@@ -71,26 +71,36 @@ def test_expected_utility_is_that_of_the_library(racing):
     assert racing.expected_utility(contest, act, 0) == pytest.approx(expected.mean(), abs=1e-5)
 
 
-def test_the_clock_stands_still_while_a_racer_is_scored(racing, monkeypatch):
+def test_the_clock_stands_still_while_a_racer_is_scored(racing, monkeypatch, tmp_path):
     """A clock of our own: a step takes a second of twenty, scoring a thousand."""
     now = [100.0]
     monkeypatch.setattr(racing, "time", SimpleNamespace(process_time=lambda: now[0]))
     monkeypatch.setattr(racing, "expected_utility", lambda *_: now.__setitem__(0, now[0] + 1000) or 0.5)
-    scorer = racing.Scorer(contest_of(racing, seconds=20, points=4), None, 0, began=100.0)
+    table = tmp_path / "table.csv"
+    scorer = racing.Scorer(contest_of(racing, seconds=20, points=4), None, 0, 100.0, "gpi-ls", table)
     for steps in range(20):
         scorer.look(steps, 2 * steps)
         now[0] += 1
     with pytest.raises(racing.TimeIsUp):
         scorer.look(20, 40)
     assert scorer.rows == [(seconds, seconds, 2 * seconds, 0.5) for seconds in (0, 5, 10, 15, 20)]
+    assert not table.exists()  # a racer that is stopped leaves its scores so far under another name
+    so_far = table.with_suffix(".unfinished").read_text()
+    assert so_far.splitlines()[-1] == "time,deep-sea-treasure-v0,gpi-ls,0,20.00,20,40,0.5"
+    scorer.finish()
+    assert table.read_text() == so_far
+    assert [path.name for path in tmp_path.iterdir()] == ["table.csv"]
 
 
 @pytest.mark.parametrize(("seconds", "last"), [(1000, 40), (26, 26)])
-def test_a_race_by_steps_counts_what_is_learned_from_and_ends_with_the_time_at_last(racing, monkeypatch, seconds, last):
+def test_a_race_by_steps_counts_what_is_learned_from_and_ends_with_the_time_at_last(
+    racing, monkeypatch, tmp_path, seconds, last
+):
     now = [0.0]
     monkeypatch.setattr(racing, "time", SimpleNamespace(process_time=lambda: now[0]))
     monkeypatch.setattr(racing, "expected_utility", lambda *_: 0.5)
-    scorer = racing.Scorer(contest_of(racing, seconds=seconds, steps=40, points=4), None, 0, began=0.0)
+    contest = contest_of(racing, seconds=seconds, steps=40, points=4)
+    scorer = racing.Scorer(contest, None, 0, 0.0, "usfa", tmp_path / "table.csv")
 
     def run():
         for steps in range(100):

@@ -7,9 +7,10 @@
     python benchmarks/race/race.py --environments resource-gathering-v0 --gamma 0.95 --minutes 3   # any environment
     python benchmarks/race/race.py --report    # only the table and the figure, from the tables that are there
 
-Every racer is a separate process with one thread. Each writes its table at the end, and existing tables are kept, so
-the same command continues after an interruption. Scoring is the same for all and does not count as time. morl-baselines
-is installed into a separate virtual environment, .venv-morl, because of its many dependencies.
+Every racer is a separate process with one thread. Complete tables are kept, so the same command continues after an
+interruption; the scores of an unfinished racer are in tables/*.unfinished. Scoring is the same for all and does not
+count as time. morl-baselines is installed into a separate virtual environment, .venv-morl, because of its many
+dependencies.
 """
 
 from __future__ import annotations

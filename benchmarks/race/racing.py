@@ -67,7 +67,19 @@ class Contest:
 
 
 def expected_utility(contest: Contest, act: Act, seed: int) -> float:
-    """The mean over preferences of the discounted utility of greedy episodes, all of them side by side."""
+    """The mean over preferences of the discounted utility of greedy episodes, all of them side by side.
+
+    Some environments draw from NumPy's global generator. It is seeded here, and afterwards as it was.
+    """
+    before = np.random.get_state()  # noqa: NPY002
+    np.random.seed(seed)  # noqa: NPY002
+    try:
+        return _mean_utility(contest, act, seed)
+    finally:
+        np.random.set_state(before)  # noqa: NPY002
+
+
+def _mean_utility(contest: Contest, act: Act, seed: int) -> float:
     w = np.tile(np.array(contest.preferences), (contest.episodes, 1))
     envs = [contest.make() for _ in w]
     observations = [env.reset(seed=seed + index)[0] for index, env in enumerate(envs)]
@@ -100,8 +112,8 @@ class Scorer:
     act: Act
     seed: int
     began: float  # time.process_time() before the racer was made; moves on while it is scored
-    algorithm: str = ""
-    table: Path | None = None  # where the scores are written
+    algorithm: str
+    table: Path  # where the scores are written
     rows: list[tuple[float, int, int, float]] = field(default_factory=list)
     _due: float = 0.0
     _paused: bool = False
@@ -148,8 +160,6 @@ class Scorer:
 
     def write(self) -> None:
         """Write the scores so far beside the table, so that a racer that is stopped leaves them."""
-        if self.table is None:
-            return
         with self._unfinished.open("w", newline="") as file:
             table = csv.writer(file)
             table.writerow(COLUMNS)
@@ -159,12 +169,10 @@ class Scorer:
 
     def finish(self) -> None:
         """Give the table its name: one that exists is complete."""
-        if self.table is not None:
-            self._unfinished.replace(self.table)
+        self._unfinished.replace(self.table)
 
     @property
     def _unfinished(self) -> Path:
-        assert self.table is not None
         return self.table.with_suffix(".unfinished")
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from racing import Array, Contest, Scorer, TimeIsUp, arguments
 
 from usfa.decisions import CandidateSet, Gpi
-from usfa.environments import EnvironmentSource
+from usfa.environments import source
 from usfa.learning import Learner
 from usfa.runs import build_agent, settings_for
 from usfa.runs.settings import RANDOM_STEPS
@@ -51,7 +51,7 @@ def make_learner(contest: Contest, seed: int) -> tuple[Learner, int]:
     else:  # the time that `usfa train` keeps for scoring, which is not counted here, is time for training
         learner = replace(learner, budget=max(1, int(contest.seconds - (time.process_time() - began))))
     config = replace(config, learner=learner)
-    made = Learner(build_agent(config), learner, EnvironmentSource(contest.make), config.tasks, [seed])
+    made = Learner(build_agent(config), learner, source(contest.make), config.tasks, [seed])
     return made, random_steps
 
 

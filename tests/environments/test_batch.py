@@ -1,5 +1,4 @@
 import json
-import warnings
 
 import gymnasium as gym
 import numpy as np
@@ -435,7 +434,8 @@ def test_endless_episodes_are_truncated_if_they_must_be_played_again(monkeypatch
     monkeypatch.setattr("usfa.environments.batch.LONGEST_EPISODE", 4)
     endless = [([1, 0], "")] * 12
     batch = batch_of(Scripted([endless]))
-    ended = [bool(step(batch).ended[0]) for _ in range(9)]
+    with pytest.warns(UserWarning, match=r"^An episode of the environment Scripted was truncated after 4 steps; "):
+        ended = [bool(step(batch).ended[0]) for _ in range(9)]
     assert ended == [False, False, False, True, False, False, False, False, True]  # with a seam after the fourth
     savable = Scripted([endless])
     savable.get_state = savable.set_state = None
@@ -443,25 +443,68 @@ def test_endless_episodes_are_truncated_if_they_must_be_played_again(monkeypatch
     assert not any(step(savable).ended[0] for _ in range(9))
 
 
-def test_a_replay_that_leads_elsewhere_starts_a_new_episode():
-    class Chance(Walk):
-        """Takes more luck than its seed."""
+class Ageing(Walk):
+    """Changes with every step of its life, whatever its seed: its observation, its φ or its legal actions."""
 
-        def step(self, action):
-            self.np_random.random(np.random.default_rng().integers(1, 99))
-            return super().step(action)
+    def __init__(self, changes):
+        super().__init__()
+        self.changes, self.steps = changes, 0
 
-    found = []
-    for _ in range(20):
-        batch, other = batch_of(Chance()), batch_of(Chance())
-        future(batch, 3)
-        with warnings.catch_warnings(record=True) as heard:
-            warnings.simplefilter("always")
-            other.load_state(batch.state())
-        assert other.observation.argmax() == other.envs[0].position
-        if heard:
-            assert "The environment Chance does not repeat an episode from its seed" in str(heard[0].message)
-            assert other.first.all()
-            future(other)
-        found.append(bool(heard))
-    assert any(found)
+    def step(self, action):
+        observation, phi, terminated, truncated, info = super().step(action)
+        self.steps += 1
+        if self.changes == "observation":
+            observation = (observation + self.steps) % self.observation_space.n
+        if self.changes == "phi":
+            phi = phi + self.steps
+        if self.changes == "legal":
+            info = {"action_mask": np.arange(self.action_space.n) == self.steps % 2}
+        return observation, phi, terminated, truncated, info
+
+
+@pytest.mark.parametrize("changes", ["observation", "phi", "legal"])
+def test_a_replay_that_leads_elsewhere_starts_a_new_episode(changes):
+    batch, other = (EnvironmentBatch([Ageing(changes)], GAMMA, [1]) for _ in range(2))
+    step(batch)
+    step(other)
+    assert not batch.first.any()
+    with pytest.warns(UserWarning, match="The environment Ageing does not repeat an episode from its seed"):
+        other.load_state(batch.state())
+    assert other.first.all()
+    assert other.state()["envs"][0]["actions"] == []
+    future(other)
+
+
+def test_a_truncated_episode_is_saved_again_as_it_was():
+    batch, other = (batch_of(Scripted([SECOND, FIRST])) for _ in range(2))
+    step(batch)
+    step(batch)
+    other.load_state(batch.state())
+    assert other.state() == batch.state()
+
+
+@pytest.mark.parametrize(
+    ("episode", "reason"),
+    [
+        ({"seed": -1, "actions": []}, r"^the seed of an episode is -1; expected a whole number from 0$"),
+        ({"seed": True, "actions": []}, r"^the seed of an episode is True"),
+        ({"seed": 1, "actions": [0, -7]}, r"^an action of an episode is not a whole number from 0 to 1$"),
+        ({"seed": 1, "actions": [0.0]}, r"^an action of an episode is not a whole number"),
+        ({"seed": 1, "actions": "00"}, r"^the actions of an episode are not a list of at most 100,000$"),
+        ({"seed": 1, "actions": [0] * 100_001}, r"^the actions of an episode are not a list of at most"),
+        ({"restart_seed": 1}, r"^it has no seeds and actions of its episodes; expected a checkpoint of this version"),
+    ],
+)
+def test_damaged_episodes_are_refused_before_they_are_played(episode, reason):
+    batch = batch_of(Walk())
+    with pytest.raises(ValueError, match=reason):
+        batch.load_state(batch.state() | {"envs": [episode]})
+
+
+def test_checkpoints_of_savable_environments_from_before_episodes_had_seeds_are_read():
+    batch, other = batch_of(SavableWalk()), batch_of(SavableWalk())
+    future(batch, 3)
+    state = batch.state()
+    del state["episode_seeds"]
+    other.load_state(state)
+    assert future(batch) == future(other)

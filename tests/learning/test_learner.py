@@ -133,11 +133,14 @@ def test_a_run_does_not_depend_on_its_neighbours(config):
 def test_resuming_a_run_does_not_depend_on_its_neighbours():
     """Every run has seeds of its own for the episodes of environments that cannot be saved."""
     config = replace(ALGORITHM_1, gamma=0.9)
-    alone, together = walk_learner(Walk, config, (3,)), walk_learner(Walk, config, (1, 3))
-    for learner in (alone, together):
-        steps(learner, 3)
-        learner.state()
-        steps(learner, 10)
+    resumed = []
+    for seeds in ((3,), (1, 3)):
+        begun = walk_learner(Walk, config, seeds)
+        steps(begun, 3)
+        resumed.append(walk_learner(Walk, config, seeds))
+        resumed[-1].load_state(*saved(begun))
+        steps(resumed[-1], 10)
+    alone, together = resumed
     for name, x in alone.network.state.items():
         torch.testing.assert_close(x[0], together.network.state[name][1], rtol=0, atol=1e-5)
 

@@ -244,7 +244,7 @@ def test_frames_can_be_the_budget(tmp_path, tiny_config):
 
 def test_tasks_that_do_not_fit_the_environment_leave_nothing(tmp_path, tiny_config):
     config = replace(tiny_config, training_tasks="1,0,0")
-    with pytest.raises(InputError, match=r"^The training tasks '1,0,0' have 3 entries; the environment 'trip' has 2"):
+    with pytest.raises(InputError, match=r"^The training tasks '1,0,0' have 3 entries; expected 2, the number of"):
         train(config, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
@@ -460,7 +460,7 @@ def test_an_environment_that_cannot_be_saved_resumes_in_the_middle_of_its_episod
     quick = EvaluationConfig(final_rules=(), snapshots=2, episodes=2, measure_errors=False)
     config = replace(config, environment="fake_environments:Walk", evaluation=quick)
     train(config, tmp_path / "undisturbed")
-    with pytest.raises(Interrupted, match=r"^Stopped after (\d+) updates; .* continues from update \1\.$"):
+    with pytest.raises(Interrupted, match=r"^Stopped after \d+ updates; the same command with --resume continues\.$"):
         train(config, tmp_path / "run", callbacks=[CtrlC()])
     train(config, tmp_path / "run", "resume")
     assert results(tmp_path / "run") == results(tmp_path / "undisturbed")
@@ -732,6 +732,6 @@ def test_a_stopped_run_says_how_to_go_on_and_resume_gives_the_same_bytes(tmp_pat
     code, said = disturbed(path, number)
     assert code == 130
     line = said.strip().splitlines()[-1]  # behind the progress bars
-    assert re.fullmatch(r"usfa: Stopped after (\d+) updates; .* --resume continues from update \1\.", line)
+    assert re.fullmatch(r"usfa: Stopped after \d+ updates; .* --resume continues\.", line)
     assert main([*TRAIN, "--out", str(path), "--resume"]) == 0
     assert results(path) == results(undisturbed)

@@ -87,7 +87,8 @@ class AgentFile:
         parse_tasks(self.training_tasks, self.spec.features)
         if self.accuracy and len(self.accuracy) != len(self.seeds):
             raise InputError(
-                f"The agent has {len(self.accuracy)} accuracies; expected {len(self.seeds)}, one for each seed."
+                f"The agent has {counted(len(self.accuracy), 'accuracy', 'accuracies')}; "
+                f"expected {len(self.seeds)}, one for each seed."
             )
         for accuracy in self.accuracy:
             if len(accuracy.step_error) != self.spec.features:

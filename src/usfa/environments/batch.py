@@ -10,7 +10,7 @@ import json
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import gymnasium as gym
@@ -207,7 +207,7 @@ class EnvironmentBatch:
         observation, reward, terminated, truncated, info = self.envs[index].step(action)
         if not self._savable[index]:
             self._episodes[index].actions.append(action)
-            truncated = truncated or len(self._episodes[index].actions) >= LONGEST_EPISODE
+            truncated = truncated or self._is_too_long(index)
         step.phi[index] = self._checked_phi(reward)
         own_reward = info.get("scalar_reward", np.nan)  # set by VectorReward; may still be a vector
         step.reward[index] = own_reward if np.ndim(own_reward) == 0 else np.nan
@@ -223,6 +223,17 @@ class EnvironmentBatch:
             self._show(index, observation, info, first=False)
             self.next_observation[index] = self.observation[index]
             self._truncated[index] = truncated
+
+    def _is_too_long(self, index: int) -> bool:
+        """Whether an episode has to be truncated, because a resumed run would have to play all of it again."""
+        if len(self._episodes[index].actions) < LONGEST_EPISODE:
+            return False
+        warnings.warn(
+            f"An episode of the environment {_name_of(self.envs[index])} was truncated after {LONGEST_EPISODE:,} "
+            "steps; expected shorter ones, or get_state and set_state.",
+            stacklevel=2,
+        )
+        return True
 
     def _reset(self, index: int, seed: int | None = None) -> None:
         if not self._savable[index]:
@@ -288,7 +299,8 @@ class EnvironmentBatch:
 
     def _state_of(self, index: int) -> dict[str, Any]:
         if not self._savable[index]:
-            return asdict(self._episodes[index])
+            episode = self._episodes[index]
+            return {"seed": episode.seed, "actions": episode.actions.copy()}
         env: Any = self.envs[index]
         with failing_in("get_state", env):
             saved: dict[str, Any] = env.get_state()
@@ -304,8 +316,9 @@ class EnvironmentBatch:
 
         An environment that does not repeat an episode, because it draws from elsewhere than its seed, starts a new one.
         """
-        for rng, saved in zip(self._episode_seeds, state["episode_seeds"], strict=True):
-            rng.bit_generator.state = saved
+        if "episode_seeds" in state:  # not in checkpoints of earlier versions, which savable environments can read
+            for rng, saved in zip(self._episode_seeds, state["episode_seeds"], strict=True):
+                rng.bit_generator.state = saved
         self.observation[:] = state["observation"]
         self.legal[:] = state["legal"]
         self.first[:] = state["first"]
@@ -316,30 +329,55 @@ class EnvironmentBatch:
             if self._savable[index]:
                 with failing_in("set_state", env):
                     env.set_state(saved)
-            elif not self._truncated[index]:  # the next step only resets a truncated one
-                self._play_again(index, _Episode(**saved))
+            else:
+                self._episodes[index] = self._checked_episode(saved)
+                if not self._truncated[index]:  # the next step only resets a truncated one
+                    self._continue_episode(index)
 
-    def _play_again(self, index: int, episode: _Episode) -> None:
-        env = self.envs[index]
-        ended = False
-        with failing_in("reset", env):
-            observation, _ = env.reset(seed=episode.seed)
-        with failing_in("step", env):
-            for action in episode.actions:
-                observation, _, terminated, truncated, _ = env.step(action)
-                ended = ended or bool(terminated or truncated)
-                if ended:
-                    break
-        if not ended and np.array_equal(self.spec.encode_one(observation), self.observation[index]):
-            self._episodes[index] = episode
+    def _checked_episode(self, saved: dict[str, Any]) -> _Episode:
+        """The episode in a checkpoint; raise ValueError if it cannot be played."""
+        if set(saved) != {"seed", "actions"}:
+            raise ValueError(
+                "it has no seeds and actions of its episodes; expected a checkpoint of this version of usfa"
+            )
+        seed, actions = saved["seed"], saved["actions"]
+        if type(seed) is not int or not 0 <= seed < 2**63:
+            raise ValueError(f"the seed of an episode is {seed!r}; expected a whole number from 0")
+        if not isinstance(actions, list) or len(actions) > LONGEST_EPISODE:
+            raise ValueError(f"the actions of an episode are not a list of at most {LONGEST_EPISODE:,}")
+        if not all(type(action) is int and 0 <= action < self.actions for action in actions):
+            raise ValueError(f"an action of an episode is not a whole number from 0 to {self.actions - 1}")
+        return _Episode(seed, actions)
+
+    def _continue_episode(self, index: int) -> None:
+        """Play the running episode again; start a new one if it takes another course."""
+        if self._repeats(index):
             return
-        name = type(getattr(env, "unwrapped", env)).__name__
         warnings.warn(
-            f"The environment {name} does not repeat an episode from its seed and actions, so the resumed run starts a "
-            "new one; expected all randomness from self.np_random, or get_state and set_state.",
+            f"The environment {_name_of(self.envs[index])} does not repeat an episode from its seed and actions, and "
+            "starts a new one; expected all randomness from self.np_random, or get_state and set_state.",
             stacklevel=2,
         )
         self._reset(index)
+
+    def _repeats(self, index: int) -> bool:
+        """Play the running episode again; whether it leads to the same observation, legal actions and sum of φ."""
+        env, episode = self.envs[index], self._episodes[index]
+        total = np.zeros(self.features)
+        with failing_in("reset", env):
+            observation, info = env.reset(seed=episode.seed)
+        with failing_in("step", env):
+            for action in episode.actions:
+                observation, reward, terminated, truncated, info = env.step(action)
+                if terminated or truncated:
+                    return False
+                total += self._checked_phi(reward)
+        legal = info.get("action_mask", self._all_legal)
+        return (
+            np.array_equal(self.spec.encode_one(observation), self.observation[index])
+            and np.array_equal(legal, self.legal[index])
+            and np.array_equal(total, self._episode_phi[index])
+        )
 
 
 @contextmanager
@@ -350,9 +388,9 @@ def failing_in(method: str, env: Environment) -> Iterator[None]:
     except InputError:
         raise
     except Exception as error:
-        name = type(getattr(env, "unwrapped", env)).__name__
         raise InputError(
-            f"The {method} of the environment {name} failed: {told(error)}; usfa check-env says what is expected of it."
+            f"The {method} of the environment {_name_of(env)} failed: {told(error)}; usfa check-env says what is "
+            "expected of it."
         ) from error
 
 
@@ -361,8 +399,11 @@ def close_environment(env: Environment) -> None:
     try:
         env.close()
     except Exception as error:  # the environment is the user's code and may raise anything
-        name = type(getattr(env, "unwrapped", env)).__name__
-        warnings.warn(f"The close of the environment {name} failed: {told(error)}.", stacklevel=2)
+        warnings.warn(f"The close of the environment {_name_of(env)} failed: {told(error)}.", stacklevel=2)
+
+
+def _name_of(env: Environment) -> str:
+    return type(getattr(env, "unwrapped", env)).__name__
 
 
 def real_numbers(values: object) -> NDArray[np.float64]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from usfa.environments.batch import Batch, Environment, EnvironmentBatch, close_environment
 from usfa.environments.learned import LEARNED, FrozenPhi, LearnedBatch, with_rewards
-from usfa.environments.minecart import SeededOre, draws_ore
+from usfa.environments.minecart import SeededOre, is_minecart
 from usfa.environments.rewards import RewardsOfTasks, RewardVector, rewards_of
 from usfa.environments.vector_reward import PhiSource, learned_phi, with_phi
 from usfa.errors import InputError, similar_name, told, unknown_name
@@ -131,12 +131,12 @@ def source(
             raise InputError(
                 f"The environment {environment} is an instance with the arguments {arguments}; expected no arguments."
             )
-        return EnvironmentSource(lambda: with_phi(_copy(environment), phi))
+        return EnvironmentSource(lambda: _prepared(_copy(environment), phi))
     if not isinstance(environment, str):
-        return EnvironmentSource(lambda: with_phi(_created(environment, repr(environment), arguments), phi))
+        return EnvironmentSource(lambda: _prepared(_created(environment, repr(environment), arguments), phi))
     if environment in _REGISTERED:  # keep the creator, because other processes do not know the name
         created = _REGISTERED[environment]
-        return EnvironmentSource(lambda: with_phi(_created(created, repr(environment), arguments), phi))
+        return EnvironmentSource(lambda: _prepared(_created(created, repr(environment), arguments), phi))
     together = ENVIRONMENTS[environment].create_batch if environment in ENVIRONMENTS and phi == "reward" else None
 
     def create_batch(seeds: Sequence[int], gamma: float) -> Batch:
@@ -187,7 +187,12 @@ def make(name: str, /, phi: PhiSource = "reward", **arguments: Any) -> Environme
     """
     if not isinstance(name, str):
         raise InputError(f"The environment is {name!r}; expected its name, such as 'trip' or 'own_module:Own'.")
-    return with_phi(_created(_creator(name), repr(name), arguments), phi)
+    return _prepared(_created(_creator(name), repr(name), arguments), phi)
+
+
+def _prepared(env: Environment, phi: PhiSource) -> Environment:
+    """The environment with φ as its reward, and with all its randomness from its seed."""
+    return with_phi(SeededOre(env) if is_minecart(env) else env, phi)
 
 
 def _creator(name: str) -> Callable[..., Environment]:
@@ -259,8 +264,7 @@ def _has_mo_gymnasium() -> bool:
 def _from_gymnasium(name: str) -> Callable[..., Environment]:
     def create(**arguments: Any) -> Environment:
         # Gymnasium's checker rejects vector rewards; the batch checks φ.
-        env = gym.make(name, disable_env_checker=True, **arguments)
-        return SeededOre(env) if draws_ore(env) else env
+        return gym.make(name, disable_env_checker=True, **arguments)
 
     return create
 

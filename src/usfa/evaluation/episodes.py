@@ -172,7 +172,7 @@ def check_fits(actor: Agent, environments: Batch) -> None:
         features = actor.spec.features
         raise InputError(
             f"The environment has {counted(environments.features, 'feature', 'features')}; expected {features}, "
-            "as the agent's tasks have."
+            "the length of the agent's tasks."
         )
     check_observations(actor, environments)
 

@@ -248,10 +248,7 @@ class Checkpoints:
     def stop(self) -> NoReturn:
         """Save a checkpoint, and raise Interrupted."""
         self.save()
-        raise Interrupted(
-            f"Stopped after {self._learner.updates} updates; the same command with --resume continues from update "
-            f"{self.saved_at}."
-        )
+        raise Interrupted(f"Stopped after {self._learner.updates} updates; the same command with --resume continues.")
 
 
 def _unknown(x: Tensor) -> Tensor:

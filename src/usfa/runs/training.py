@@ -33,7 +33,7 @@ from usfa.cluster.remote_acting import ClusterActing
 from usfa.decisions import candidate_set
 from usfa.environments import LEARNED, Environment, ObservationSpec, action_count, feature_count
 from usfa.environments.batch import close_environment, failing_in
-from usfa.errors import Diverged, InputError
+from usfa.errors import Diverged, InputError, counted
 from usfa.evaluation import csv_bytes, exact_mdp
 from usfa.files import require_space
 from usfa.learning import Learner, Precision, bytes_of_past, check_replay, choose_device, choose_precision
@@ -192,8 +192,8 @@ def build_agent(config: TrainConfig) -> Agent:
     close_environment(env)
     if config.tasks.shape[1] != spec.features:
         raise InputError(
-            f"The training tasks {config.training_tasks!r} have {config.tasks.shape[1]} entries; the environment "
-            f"{config.environment!r} has {spec.features} features."
+            f"The training tasks {config.training_tasks!r} have {counted(config.tasks.shape[1], 'entry', 'entries')}; "
+            f"expected {spec.features}, the number of features of the environment {config.environment!r}."
         )
     agent = AGENTS.make(config.agent, spec, config.network)
     _check_evaluation(config, agent)
