@@ -26,8 +26,8 @@ from usfa.agents import Agent
 from usfa.decisions import CandidateSet, Gpi, candidate_set
 from usfa.environments import RoomRules
 from usfa.evaluation.episodes import acting, episode_batch
-from usfa.learning import Learner, Precision, choose_device
-from usfa.learning.hardware import autocast
+from usfa.learning import Learner, choose_device
+from usfa.networks import Precision, autocast
 from usfa.progress import progress_bar
 from usfa.runs import TrainConfig, build_agent, preset
 from usfa.samplers import parse_sampler

@@ -31,6 +31,7 @@ from usfa.phi import (
     load_phi,
     read_transitions,
 )
+from usfa.phi.draws import Draws, DrawsByError
 from usfa.phi.learners import descend, tensors_of
 from usfa.runs import FeaturesConfig
 from usfa.runs.features import _data as collected
@@ -38,6 +39,7 @@ from usfa.runs.features import responses_table
 
 THREE = ("task:10", "task:01", "task:0.5,0.5")  # of rank 2
 SMALL = NetworkFit(hidden=(64,), steps=400, batch=128)
+NETWORKS = [SMALL, replace(SMALL, precision="bf16"), replace(SMALL, by_error=0.7)]
 
 
 def transitions(environment="trip", texts=THREE, steps=600, seed=0):
@@ -75,7 +77,7 @@ class OwnModel(PhiModel):
 # --- what is learned ---
 
 
-@pytest.mark.parametrize("learner", [RewardsThemselves(), LeastSquares(), LeastSquares("linear"), SMALL])
+@pytest.mark.parametrize("learner", [RewardsThemselves(), LeastSquares(), LeastSquares("linear"), *NETWORKS])
 def test_phi_has_the_rank_of_the_rewards_and_expresses_them(trip_data, learner):
     if learner == LeastSquares("linear"):  # cannot express places that differ by (s, a) only up to its features
         trip_data = replace(trip_data, rewards=trip_data.rewards.copy())
@@ -209,6 +211,21 @@ def test_all_transitions_are_kept_for_learners_without_rewards():
     assert (data.weight == 1).all()
 
 
+def test_rows_drawn_by_their_error_weigh_less():
+    chance, error, share = np.array([1.0, 1, 2, 4]), torch.tensor([8.0, 1, 1, 2]), 0.7
+    draws = DrawsByError(chance, error, share)
+    rows = draws.draw(200_000, np.random.default_rng(0))
+    expected = 0.3 * chance / chance.sum() + 0.7 * error.numpy() / 12
+    np.testing.assert_allclose(np.bincount(rows) / len(rows), expected, atol=0.005)
+    values = np.array([3.0, -1, 5, 2])  # the weighted mean of drawn rows is the mean of all
+    np.testing.assert_allclose((expected * draws.weight_of(torch.arange(4)).numpy() * values).sum(), values.mean())
+    draws.learned(torch.tensor([0]), torch.tensor([0.0]))
+    assert (draws.draw(1000, np.random.default_rng(0)) == 0).mean() > 0.4  # until the errors are looked at again
+    for _ in range(draws.REFRESH):
+        rows = draws.draw(1000, np.random.default_rng(1))
+    assert (rows == 0).mean() < 0.1
+
+
 def test_learners_without_rewards_count_weights():
     data = chain()
     place = data.next_observation.argmax(axis=1)
@@ -225,7 +242,7 @@ def test_learners_without_rewards_count_weights():
         drawn.extend(rows.tolist())
         return model.output.weight.sum()
 
-    descend(model, loss_of, (place < 3).astype(np.float32), learner, 0, _Quiet())
+    descend(model, loss_of, Draws((place < 3).astype(np.float32)), learner, 0, _Quiet())
     assert len(drawn) == 150
     assert (place[drawn] < 3).all()
     with pytest.raises(InputError, match=r"^The data has weights, so transitions of its episodes were left out"):
@@ -424,7 +441,8 @@ def test_loading_draws_no_random_numbers(trip_data, tmp_path):
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_learning_is_resumed_to_the_bit(trip_data):
+@pytest.mark.parametrize("learner", NETWORKS)
+def test_learning_is_resumed_to_the_bit(trip_data, learner):
     class Keeper(_Quiet):
         kept = None
 
@@ -434,7 +452,7 @@ def test_learning_is_resumed_to_the_bit(trip_data):
         def save(self, step, tensors):
             self.kept = step, {name: tensor.clone() for name, tensor in tensors.items()}
 
-    learner, keeper = replace(SMALL, steps=700), Keeper()
+    learner, keeper = replace(learner, steps=700), Keeper()
     whole = learner.fit(trip_data, 3, 0, keeper)
     assert keeper.kept[0] == 500
     resumed = learner.fit(trip_data, 3, 0, keeper)

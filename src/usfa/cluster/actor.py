@@ -15,9 +15,8 @@ from usfa.agents import Agent
 from usfa.cluster.ledger import ActorId
 from usfa.cluster.messages import Delivery, Greeting, Versions, Weights, pack, unpack_weights
 from usfa.environments import EnvironmentSource
-from usfa.learning import ActorSeeds, CurrentTasks, Draws, LearnerConfig, Precision, Rollout
-from usfa.learning.hardware import autocast
-from usfa.networks import Runs
+from usfa.learning import ActorSeeds, CurrentTasks, Draws, LearnerConfig, Rollout
+from usfa.networks import Precision, Runs, autocast
 from usfa.registry import import_modules
 
 __all__ = ["Actor", "Job"]

@@ -2,7 +2,7 @@
 
 from usfa.learning.config import LearnerConfig, check_environments
 from usfa.learning.draws import ActorSeeds, CurrentTasks, Draws
-from usfa.learning.hardware import Precision, choose_device, choose_precision
+from usfa.learning.hardware import choose_device, choose_precision
 from usfa.learning.learner import Acting, Learner, LocalActing, Update
 from usfa.learning.replay import bytes_of_past, check_replay
 from usfa.learning.rollout import Collected, Rollout
@@ -16,7 +16,6 @@ __all__ = [
     "Learner",
     "LearnerConfig",
     "LocalActing",
-    "Precision",
     "Rollout",
     "Update",
     "bytes_of_past",

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
-from typing import Literal
 
 import torch
 
 from usfa.errors import InputError
+from usfa.networks import Precision
 
-__all__ = ["Precision", "autocast", "choose_device", "choose_precision"]
-
-Precision = Literal["fp32", "bf16"]
+__all__ = ["choose_device", "choose_precision"]
 
 
 def choose_device(wanted: str) -> torch.device:
@@ -26,11 +23,6 @@ def choose_device(wanted: str) -> torch.device:
         return torch.device(wanted)
     except RuntimeError as error:
         raise InputError(f"device is {wanted!r}; expected auto, cpu or cuda.") from error
-
-
-def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[None]:
-    """Compute convolutions and matrix products in this precision; parameters, losses and returns stay in fp32."""
-    return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")
 
 
 def choose_precision(work: Callable[[Precision], object], repeats: int = 3) -> Precision:

@@ -21,11 +21,10 @@ from usfa.environments import EnvironmentSource
 from usfa.errors import Diverged, InputError
 from usfa.learning.config import LearnerConfig
 from usfa.learning.draws import CurrentTasks, Draws, Seeds
-from usfa.learning.hardware import Precision, autocast
 from usfa.learning.layout import Layout, defect, layout_of, optimizer_layout, trajectory_layout
 from usfa.learning.replay import join, make_replay, part
 from usfa.learning.rollout import Collected, Rollout
-from usfa.networks import Network, Runs, over_runs
+from usfa.networks import Network, Precision, Runs, autocast, over_runs
 from usfa.trajectory import Trajectory
 
 __all__ = ["Acting", "Learner", "LocalActing", "Update"]

@@ -3,6 +3,7 @@
 from usfa.networks.config import MNIH_2015, NetworkConfig, convolutions_for
 from usfa.networks.layers import Convolutions, mlp
 from usfa.networks.parallel_runs import Parameters, Runs, over_runs
+from usfa.networks.precision import Precision, autocast
 from usfa.networks.universal import (
     NETWORKS,
     TRUNKS,
@@ -25,11 +26,13 @@ __all__ = [
     "Network",
     "NetworkConfig",
     "Parameters",
+    "Precision",
     "Runs",
     "Sizes",
     "StandardTrunk",
     "Trunk",
     "UniversalNetwork",
+    "autocast",
     "convolutions_for",
     "make_network",
     "mlp",

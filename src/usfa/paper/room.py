@@ -23,7 +23,7 @@ from usfa.errors import InputError, unknown_name
 from usfa.evaluation import read_scores, write_table
 from usfa.figures.room import all_figures, has_curves
 from usfa.files import read_json
-from usfa.learning import Precision
+from usfa.networks import Precision
 from usfa.paper.experiment import Job, RunsFailed, run_jobs, write_results
 from usfa.paper.room_report import room_report, settings_of, summary_of
 from usfa.progress import progress_bar

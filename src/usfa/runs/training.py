@@ -36,8 +36,8 @@ from usfa.environments.batch import close_environment, failing_in
 from usfa.errors import Diverged, InputError, counted
 from usfa.evaluation import csv_bytes, exact_mdp
 from usfa.files import require_space
-from usfa.learning import Learner, Precision, bytes_of_past, check_replay, choose_device, choose_precision
-from usfa.networks import Parameters
+from usfa.learning import Learner, bytes_of_past, check_replay, choose_device, choose_precision
+from usfa.networks import Parameters, Precision
 from usfa.phi import PHI_FILES
 from usfa.progress import AUTO, Display, interruptible, progress_bar, shown_on
 from usfa.records import to_json
