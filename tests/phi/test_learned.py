@@ -441,23 +441,32 @@ def test_loading_draws_no_random_numbers(trip_data, tmp_path):
     assert torch.equal(torch.get_rng_state(), state)
 
 
+class _Keeper(_Quiet):
+    kept = None
+
+    def load(self):
+        return self.kept
+
+    def save(self, step, tensors):
+        self.kept = step, {name: tensor.clone() for name, tensor in tensors.items()}
+
+
 @pytest.mark.parametrize("learner", NETWORKS)
 def test_learning_is_resumed_to_the_bit(trip_data, learner):
-    class Keeper(_Quiet):
-        kept = None
-
-        def load(self):
-            return self.kept
-
-        def save(self, step, tensors):
-            self.kept = step, {name: tensor.clone() for name, tensor in tensors.items()}
-
-    learner, keeper = replace(learner, steps=700), Keeper()
+    learner, keeper = replace(learner, steps=700), _Keeper()
     whole = learner.fit(trip_data, 3, 0, keeper)
     assert keeper.kept[0] == 500
     resumed = learner.fit(trip_data, 3, 0, keeper)
     for name, tensor in whole.state_dict().items():
         assert torch.equal(tensor, resumed.state_dict()[name]), name
+
+
+@pytest.mark.parametrize("change", [{"hidden": (32,)}, {"by_error": 0.7}])
+def test_a_checkpoint_of_another_learner_is_refused(trip_data, change):
+    learner, keeper = replace(SMALL, steps=501), _Keeper()
+    learner.fit(trip_data, 3, 0, keeper)
+    with pytest.raises(InputError, match=r"^The run was begun with another network of φ or other data; expected"):
+        replace(learner, **change).fit(trip_data, 3, 0, keeper)
 
 
 # --- bad input ---

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -340,15 +340,24 @@ def _state(model: PhiModel, optimizer: torch.optim.Adam, draws: Draws) -> Iterat
 
 
 def _restore(model: PhiModel, optimizer: torch.optim.Adam, draws: Draws, step: int, tensors: dict[str, Tensor]) -> int:
-    own = {name.removeprefix("model."): x for name, x in tensors.items() if name.startswith("model.")}
-    if {name: x.shape for name, x in own.items()} != {name: x.shape for name, x in model.state_dict().items()}:
-        raise InputError("The run was begun with another network of φ; expected the version of usfa that began it.")
-    model.load_state_dict(own)
+    weights, drawn = _part(tensors, "model."), _part(tensors, "draws.")
+    if _shapes(weights) != _shapes(model.state_dict()) or _shapes(drawn) != _shapes(draws.state()):
+        raise InputError(
+            "The run was begun with another network of φ or other data; expected the version of usfa that began it."
+        )
+    model.load_state_dict(weights)
+    draws.load_state(drawn)
     state: dict[int, dict[str, Tensor]] = {}
-    for key, tensor in tensors.items():
-        if key.startswith("adam."):
-            _, index, name = key.split(".")
-            state.setdefault(int(index), {})[name] = tensor
-    draws.load_state({name.removeprefix("draws."): x for name, x in tensors.items() if name.startswith("draws.")})
+    for key, tensor in _part(tensors, "adam.").items():
+        index, name = key.split(".")
+        state.setdefault(int(index), {})[name] = tensor
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
     return step
+
+
+def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): x for name, x in tensors.items() if name.startswith(prefix)}
+
+
+def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, torch.Size]:
+    return {name: x.shape for name, x in tensors.items()}
