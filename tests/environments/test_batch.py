@@ -444,7 +444,7 @@ def test_endless_episodes_are_truncated_if_they_must_be_played_again(monkeypatch
 
 
 class Ageing(Walk):
-    """Changes with every step of its life, whatever its seed: its observation, its φ or its legal actions."""
+    """Depends on the number of steps since it was made, whatever its seed: observation, φ, legal actions or errors."""
 
     def __init__(self, changes):
         super().__init__()
@@ -459,10 +459,12 @@ class Ageing(Walk):
             phi = phi + self.steps
         if self.changes == "legal":
             info = {"action_mask": np.arange(self.action_space.n) == self.steps % 2}
+        if self.changes == "errors" and self.steps == 2:
+            raise RuntimeError("an illegal action")
         return observation, phi, terminated, truncated, info
 
 
-@pytest.mark.parametrize("changes", ["observation", "phi", "legal"])
+@pytest.mark.parametrize("changes", ["observation", "phi", "legal", "errors"])
 def test_a_replay_that_leads_elsewhere_starts_a_new_episode(changes):
     batch, other = (EnvironmentBatch([Ageing(changes)], GAMMA, [1]) for _ in range(2))
     step(batch)
@@ -498,13 +500,11 @@ def test_a_truncated_episode_is_saved_again_as_it_was():
 def test_damaged_episodes_are_refused_before_they_are_played(episode, reason):
     batch = batch_of(Walk())
     with pytest.raises(ValueError, match=reason):
-        batch.load_state(batch.state() | {"envs": [episode]})
+        batch.load_state(batch.state() | {"envs": [batch.state()["envs"][0] | episode]})
 
 
 def test_checkpoints_of_savable_environments_from_before_episodes_had_seeds_are_read():
     batch, other = batch_of(SavableWalk()), batch_of(SavableWalk())
     future(batch, 3)
-    state = batch.state()
-    del state["episode_seeds"]
-    other.load_state(state)
+    other.load_state(batch.state() | {"restarts": [np.random.default_rng(0).bit_generator.state]})
     assert future(batch) == future(other)

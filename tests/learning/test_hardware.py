@@ -3,7 +3,6 @@ import torch
 
 from usfa.errors import InputError
 from usfa.learning import choose_device, choose_precision
-from usfa.learning.hardware import autocast
 
 
 @pytest.mark.parametrize(("there", "expected"), [(True, "cuda"), (False, "cpu")])
@@ -45,12 +44,3 @@ def test_the_faster_precision_is_chosen(monkeypatch, seconds, expected):
 
     monkeypatch.setattr("usfa.learning.hardware.time.perf_counter", lambda: clock[0])
     assert choose_precision(work) == expected
-
-
-def test_bf16_is_for_products_and_inside_only():
-    x = torch.ones(2, 2)
-    for precision, expected in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
-        with autocast(torch.device("cpu"), precision):
-            assert (x @ x).dtype == expected
-            assert (x + x).dtype == torch.float32
-    assert (x @ x).dtype == torch.float32

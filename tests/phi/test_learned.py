@@ -31,8 +31,8 @@ from usfa.phi import (
     load_phi,
     read_transitions,
 )
-from usfa.phi.draws import Draws, DrawsByError
 from usfa.phi.learners import descend, tensors_of
+from usfa.phi.row_sampling import ErrorSampler, RowSampler
 from usfa.runs import FeaturesConfig
 from usfa.runs.features import _data as collected
 from usfa.runs.features import responses_table
@@ -211,18 +211,23 @@ def test_all_transitions_are_kept_for_learners_without_rewards():
     assert (data.weight == 1).all()
 
 
+def test_bf16_is_used_if_asked_for(trip_data):
+    in_fp32, in_bf16 = (learner.fit(trip_data, 3, 0, _Quiet()) for learner in NETWORKS[:2])
+    assert not torch.equal(in_fp32.output.weight, in_bf16.output.weight)
+
+
 def test_rows_drawn_by_their_error_weigh_less():
     chance, error, share = np.array([1.0, 1, 2, 4]), torch.tensor([8.0, 1, 1, 2]), 0.7
-    draws = DrawsByError(chance, error, share)
-    rows = draws.draw(200_000, np.random.default_rng(0))
+    sampler = ErrorSampler(chance, error, share)
+    rows = sampler.sample(200_000, np.random.default_rng(0))
     expected = 0.3 * chance / chance.sum() + 0.7 * error.numpy() / 12
     np.testing.assert_allclose(np.bincount(rows) / len(rows), expected, atol=0.005)
     values = np.array([3.0, -1, 5, 2])  # the weighted mean of drawn rows is the mean of all
-    np.testing.assert_allclose((expected * draws.weight_of(torch.arange(4)).numpy() * values).sum(), values.mean())
-    draws.learned(torch.tensor([0]), torch.tensor([0.0]))
-    assert (draws.draw(1000, np.random.default_rng(0)) == 0).mean() > 0.4  # until the errors are looked at again
-    for _ in range(draws.REFRESH):
-        rows = draws.draw(1000, np.random.default_rng(1))
+    np.testing.assert_allclose((expected * sampler.weight_of(torch.arange(4)).numpy() * values).sum(), values.mean())
+    sampler.learned(torch.tensor([0]), torch.tensor([0.0]))
+    assert (sampler.sample(1000, np.random.default_rng(0)) == 0).mean() > 0.4  # until the errors are looked at again
+    for _ in range(sampler.REFRESH):
+        rows = sampler.sample(1000, np.random.default_rng(1))
     assert (rows == 0).mean() < 0.1
 
 
@@ -242,7 +247,7 @@ def test_learners_without_rewards_count_weights():
         drawn.extend(rows.tolist())
         return model.output.weight.sum()
 
-    descend(model, loss_of, Draws((place < 3).astype(np.float32)), learner, 0, _Quiet())
+    descend(model, loss_of, RowSampler((place < 3).astype(np.float32)), learner, 0, _Quiet())
     assert len(drawn) == 150
     assert (place[drawn] < 3).all()
     with pytest.raises(InputError, match=r"^The data has weights, so transitions of its episodes were left out"):

@@ -289,7 +289,6 @@ class EnvironmentBatch:
         """Return everything that a resumed run needs to continue exactly, JSON-ready."""
         return {
             "envs": [self._state_of(index) for index in range(len(self))],
-            "episode_seeds": [rng.bit_generator.state for rng in self._episode_seeds],
             "observation": self.observation.tolist(),
             "legal": self.legal.tolist(),
             "first": self.first.tolist(),
@@ -300,7 +299,8 @@ class EnvironmentBatch:
     def _state_of(self, index: int) -> dict[str, Any]:
         if not self._savable[index]:
             episode = self._episodes[index]
-            return {"seed": episode.seed, "actions": episode.actions.copy()}
+            rng = self._episode_seeds[index].bit_generator.state
+            return {"seed": episode.seed, "actions": episode.actions.copy(), "rng": rng}
         env: Any = self.envs[index]
         with failing_in("get_state", env):
             saved: dict[str, Any] = env.get_state()
@@ -316,9 +316,6 @@ class EnvironmentBatch:
 
         An environment that does not repeat an episode, because it draws from elsewhere than its seed, starts a new one.
         """
-        if "episode_seeds" in state:  # not in checkpoints of earlier versions, which savable environments can read
-            for rng, saved in zip(self._episode_seeds, state["episode_seeds"], strict=True):
-                rng.bit_generator.state = saved
         self.observation[:] = state["observation"]
         self.legal[:] = state["legal"]
         self.first[:] = state["first"]
@@ -331,12 +328,13 @@ class EnvironmentBatch:
                     env.set_state(saved)
             else:
                 self._episodes[index] = self._checked_episode(saved)
+                self._episode_seeds[index].bit_generator.state = saved["rng"]
                 if not self._truncated[index]:  # the next step only resets a truncated one
                     self._continue_episode(index)
 
     def _checked_episode(self, saved: dict[str, Any]) -> _Episode:
         """The episode in a checkpoint; raise ValueError if it cannot be played."""
-        if set(saved) != {"seed", "actions"}:
+        if set(saved) != {"seed", "actions", "rng"}:
             raise ValueError(
                 "it has no seeds and actions of its episodes; expected a checkpoint of this version of usfa"
             )
@@ -362,20 +360,24 @@ class EnvironmentBatch:
 
     def _repeats(self, index: int) -> bool:
         """Play the running episode again; whether it leads to the same observation, legal actions and sum of φ."""
-        env, episode = self.envs[index], self._episodes[index]
+        try:
+            return self._replays(self.envs[index], index)
+        except Exception:  # the user's code may raise anything if another course makes an action illegal
+            return False
+
+    def _replays(self, env: Environment, index: int) -> bool:
         total = np.zeros(self.features)
-        with failing_in("reset", env):
-            observation, info = env.reset(seed=episode.seed)
-        with failing_in("step", env):
-            for action in episode.actions:
-                observation, reward, terminated, truncated, info = env.step(action)
-                if terminated or truncated:
-                    return False
-                total += self._checked_phi(reward)
-        legal = info.get("action_mask", self._all_legal)
+        observation, info = env.reset(seed=self._episodes[index].seed)
+        for action in self._episodes[index].actions:
+            if not np.asarray(info.get("action_mask", self._all_legal))[action]:
+                return False
+            observation, reward, terminated, truncated, info = env.step(action)
+            if terminated or truncated:
+                return False
+            total += self._checked_phi(reward)
         return (
             np.array_equal(self.spec.encode_one(observation), self.observation[index])
-            and np.array_equal(legal, self.legal[index])
+            and np.array_equal(info.get("action_mask", self._all_legal), self.legal[index])
             and np.array_equal(total, self._episode_phi[index])
         )
 

@@ -262,11 +262,8 @@ def _has_mo_gymnasium() -> bool:
 
 
 def _from_gymnasium(name: str) -> Callable[..., Environment]:
-    def create(**arguments: Any) -> Environment:
-        # Gymnasium's checker rejects vector rewards; the batch checks φ.
-        return gym.make(name, disable_env_checker=True, **arguments)
-
-    return create
+    # Gymnasium's checker rejects vector rewards; the batch checks φ.
+    return partial(gym.make, name, disable_env_checker=True)
 
 
 def _created(create: Callable[..., Environment], name: str, arguments: Mapping[str, Any]) -> Environment:

@@ -16,8 +16,8 @@ from torch import Tensor
 from usfa.errors import Diverged, InputError
 from usfa.networks import Precision, autocast, convolutions_for
 from usfa.phi.data import Transitions
-from usfa.phi.draws import Draws, DrawsByError
 from usfa.phi.model import LinearPhi, NetworkPhi, PhiModel, PhiSpec, RewardsPhi, cell_of
+from usfa.phi.row_sampling import ErrorSampler, RowSampler
 from usfa.records import settle
 
 __all__ = [
@@ -215,7 +215,8 @@ class NetworkFit(NetworkLearner):
     precision: Precision = "fp32"
     """Precision of convolutions and matrix products while φ is learned; bf16 is faster on processors that have it."""
     by_error: float = 0.0
-    """Share of each update that is drawn in proportion to the last error of each transition, which then weighs less."""
+    """Share of each batch that is drawn in proportion to each transition's last error; importance weights keep the loss
+    unbiased."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -228,17 +229,19 @@ class NetworkFit(NetworkLearner):
         targets = torch.from_numpy((np.where(data.seen, data.rewards, 0.0) - mean) / scale).float()
         weights = torch.from_numpy((data.weight / data.weight.mean())[:, None] * data.seen)
         untrained = (weights * targets**2).sum(dim=1).sqrt()  # error of the mean reward
-        draws = Draws(_chances(data)) if self.by_error == 0 else DrawsByError(_chances(data), untrained, self.by_error)
+        sampler = RowSampler(_chances(data))
+        if self.by_error:
+            sampler = ErrorSampler(_chances(data), untrained, self.by_error)
 
         def loss_of(rows: Tensor) -> Tensor:
             with autocast(torch.device("cpu"), self.precision):
                 predicted = model(*part_of(data, rows)).float()
             error = weights[rows] * (predicted - targets[rows]) ** 2
-            loss = (draws.weight_of(rows)[:, None] * error).mean()
-            draws.learned(rows, error.detach().sum(dim=1).sqrt())
+            loss = (sampler.weight_of(rows)[:, None] * error).mean()
+            sampler.learned(rows, error.detach().sum(dim=1).sqrt())
             return loss
 
-        descend(model, loss_of, draws, self, seed, progress)
+        descend(model, loss_of, sampler, self, seed, progress)
         with torch.no_grad():  # predict rewards in their own units
             model.output.weight *= torch.from_numpy(scale).float()[:, None]
             model.output.bias.copy_(model.output.bias * torch.from_numpy(scale) + torch.from_numpy(mean))
@@ -284,13 +287,13 @@ def part_of(data: Transitions, rows: Tensor) -> tuple[Tensor, Tensor, Tensor, Te
     return tensors_of(data.rows(rows.numpy()))
 
 
-_SAVE_EVERY = 5 * DrawsByError.REFRESH  # updates
+_SAVE_EVERY = 5 * ErrorSampler.REFRESH  # updates
 
 
 def descend(
     model: PhiModel,
     loss_of: Callable[[Tensor], Tensor],
-    draws: Draws,
+    sampler: RowSampler,
     learner: NetworkLearner,
     seed: int,
     progress: Progress,
@@ -300,19 +303,19 @@ def descend(
     Args:
         model: its parameters are changed in place.
         loss_of: loss of some rows.
-        draws: chooses the rows.
+        sampler: chooses the rows.
         learner: number and size of updates, and the learning rate.
         seed: for drawing rows.
         progress: to report to, and to resume from.
     """
-    steps, size = learner.steps, min(learner.batch, len(draws))
+    steps, size = learner.steps, min(learner.batch, len(sampler))
     optimizer = torch.optim.Adam(model.parameters(), learner.learning_rate)
     saved = progress.load()
-    begin = 0 if saved is None else _restore(model, optimizer, draws, *saved)
+    begin = 0 if saved is None else _restore(model, optimizer, sampler, *saved)
     for step in range(begin, steps):
         for group in optimizer.param_groups:
             group["lr"] = learner.learning_rate * _schedule(step / steps)
-        rows = draws.draw(size, np.random.default_rng([seed, 11, step]))
+        rows = sampler.sample(size, np.random.default_rng([seed, 11, step]))
         loss = loss_of(torch.from_numpy(rows))
         optimizer.zero_grad()
         loss.backward()
@@ -320,7 +323,7 @@ def descend(
         if not bool(loss.isfinite()):
             raise Diverged(f"The loss of φ is {float(loss.detach())} after {step} updates; try a lower learning_rate.")
         if (step + 1) % _SAVE_EVERY == 0 and step + 1 < steps:
-            progress.save(step + 1, dict(_state(model, optimizer, draws)))
+            progress.save(step + 1, dict(_state(model, optimizer, sampler)))
         progress.update((step + 1) / steps, f"loss {float(loss.detach()):.3g}")
 
 
@@ -329,24 +332,26 @@ def _schedule(share: float) -> float:
     return share / 0.1 if share < 0.1 else 0.5 * (1 + math.cos(math.pi * (share - 0.1) / 0.9))
 
 
-def _state(model: PhiModel, optimizer: torch.optim.Adam, draws: Draws) -> Iterator[tuple[str, Tensor]]:
+def _state(model: PhiModel, optimizer: torch.optim.Adam, sampler: RowSampler) -> Iterator[tuple[str, Tensor]]:
     for name, tensor in model.state_dict().items():
         yield f"model.{name}", tensor
     for index, state in optimizer.state_dict()["state"].items():
         for name, tensor in state.items():
             yield f"adam.{index}.{name}", tensor
-    for name, tensor in draws.state().items():
-        yield f"draws.{name}", tensor
+    for name, tensor in sampler.state().items():
+        yield f"rows.{name}", tensor
 
 
-def _restore(model: PhiModel, optimizer: torch.optim.Adam, draws: Draws, step: int, tensors: dict[str, Tensor]) -> int:
-    weights, drawn = _part(tensors, "model."), _part(tensors, "draws.")
-    if _shapes(weights) != _shapes(model.state_dict()) or _shapes(drawn) != _shapes(draws.state()):
+def _restore(
+    model: PhiModel, optimizer: torch.optim.Adam, sampler: RowSampler, step: int, tensors: dict[str, Tensor]
+) -> int:
+    weights, rows = _part(tensors, "model."), _part(tensors, "rows.")
+    if _shapes(weights) != _shapes(model.state_dict()) or _shapes(rows) != _shapes(sampler.state()):
         raise InputError(
             "The run was begun with another network of φ or other data; expected the version of usfa that began it."
         )
     model.load_state_dict(weights)
-    draws.load_state(drawn)
+    sampler.load_state(rows)
     state: dict[int, dict[str, Tensor]] = {}
     for key, tensor in _part(tensors, "adam.").items():
         index, name = key.split(".")

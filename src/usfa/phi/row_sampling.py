@@ -1,4 +1,4 @@
-"""Which transitions an update of φ learns from."""
+"""Sampling of the transitions that an update of φ learns from."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["Draws", "DrawsByError"]
+__all__ = ["ErrorSampler", "RowSampler"]
 
 
-class Draws:
-    """Draws the rows of an update.
+class RowSampler:
+    """Samples the rows of a batch.
 
     Args:
         chance: relative probability of each row, [N].
@@ -28,7 +28,7 @@ class Draws:
     def __len__(self) -> int:
         return len(self._chance)
 
-    def draw(self, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    def sample(self, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
         if self._uniform:
             return rng.integers(len(self), size=size)
         return self._bounds.searchsorted(rng.random(size) * self._bounds[-1], side="right")
@@ -47,8 +47,8 @@ class Draws:
         pass
 
 
-class DrawsByError(Draws):
-    """Draws a share of the rows in proportion to their last error, where the variance of the gradient comes from.
+class ErrorSampler(RowSampler):
+    """Draws a share of each batch in proportion to each row's last error, which lowers the variance of the gradient.
 
     Args:
         chance: relative probability of each row in the rest of the update, [N].
@@ -64,13 +64,13 @@ class DrawsByError(Draws):
         self._others, self._error, self._share = self._chance, error.clone(), share
         self._uniform, self._drawn = False, 0  # number of updates drawn
 
-    def draw(self, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    def sample(self, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
         if self._drawn % self.REFRESH == 0:
             error = self._error.double().numpy()
             self._chance = (1 - self._share) * self._others + self._share * error / max(error.mean(), 1e-30)
             self._bounds = self._chance.cumsum()
         self._drawn += 1
-        return super().draw(size, rng)
+        return super().sample(size, rng)
 
     def learned(self, rows: Tensor, error: Tensor) -> None:
         self._error[rows] = error
