@@ -48,7 +48,7 @@ def main() -> None:
 def scores(environment: str, seed: int, path: Path, console: Console) -> pd.DataFrame:
     """A row for each way of acting, with its loops and without."""
     steps = STEPS[environment]
-    if not (path / "agent").exists():  # resuming needs the same settings, and those of minecart vary with its ore
+    if not (path / "agent").exists():
         arguments = ARGUMENTS.get(environment, {})
         config = usfa.settings_for(environment, arguments, frames=steps, gamma=GAMMA[environment])
         usfa.train(replace(config, seeds=(seed,)), path, existing="overwrite", console=console)

@@ -1,8 +1,6 @@
 """Deliveries of ore on minecart by random actions, with and without repetition.
 
-    python benchmarks/studies/random_deliveries.py [--steps 24000]
-
-Ore is drawn from NumPy's global generator, so the numbers vary a little.
+python benchmarks/studies/random_deliveries.py [--steps 24000]
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ FAULTS = {
         "resuming",
         "failed with TypeError: Object of type ndarray is not JSON serializable",
     ),
-    broken.CannotBeSaved: ("note", "resuming", "add both, with a state that JSON can hold, to save these steps"),
+    broken.CannotBeSaved: ("note", "resuming", "add both, with a state that JSON can hold, to avoid these steps"),
 }
 ALWAYS = {"spaces", "speed", "after-the-end"}  # what is said about every environment that can be stepped
 

@@ -382,6 +382,35 @@ def test_a_batch_goes_on_to_the_bit(environments):
     assert np.ptp(expected) > 0
 
 
+class Unrepeatable(Echo):
+    """Ignores its seed, so that no episode can be played again."""
+
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=None if hasattr(self, "shown") else seed)
+
+
+def test_an_episode_that_cannot_be_played_again_starts_without_a_history():
+    environments = source(Unrepeatable)
+    phi = usfa.LearnedPhi(_network(environments), PhiReport("any", features=("a", "b")))
+    batch, other = (LearnedBatch(environments.batch([seed], 0.9), phi) for seed in (1, 2))
+    for _ in range(5):
+        batch.step(np.ones(1, np.int64))
+    with pytest.warns(UserWarning, match="The environment Unrepeatable does not repeat an episode"):
+        other.load_state(json.loads(json.dumps(batch.state())))
+    assert other.first.all()
+    start = other.observation.copy()
+    total = np.zeros(2)
+    for number in range(9):
+        step = other.step(np.zeros(1, np.int64))
+        total += step.phi[0]
+        if number == 0:
+            expected = phi.of_batch(
+                np.concatenate([start] * 3, axis=1), np.array([[-1, -1, 0]]), other.next_observation, step.phi[:, :0]
+            )
+            np.testing.assert_array_equal(step.phi, expected)
+    np.testing.assert_allclose(step.episode_phi[0], total, rtol=1e-6)
+
+
 def _network(environments, history=3):
     with environments.opened() as env:
         spec = PhiSpec(ObservationSpec.of(env.observation_space), int(env.action_space.n), 2, history)

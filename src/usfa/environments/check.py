@@ -290,9 +290,8 @@ def _check_resuming(env: Any, another: Any, actions: int, seed: int) -> Iterator
     if not (is_savable(env) and is_savable(another)):
         yield note(
             "resuming",
-            "There are no get_state and set_state on the outermost wrapper, so a resumed run plays its running "
-            "episodes again, if their seeds determine them: add both, with a state that JSON can hold, to save these "
-            "steps.",
+            "There are no get_state and set_state on the outermost wrapper, so a resumed run replays its running "
+            "episodes from their seeds and actions: add both, with a state that JSON can hold, to avoid these steps.",
         )
         return
     begin(another, seed + 1)  # before the walk, because both may be the same object
