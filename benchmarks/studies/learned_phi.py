@@ -73,7 +73,7 @@ WALK = (0.3, 0.02, 0.02, 0.02, 0.1, 0.1, 0.22, 0.22)
 """Probabilities of actions in the room: mostly forward, because objects collected while moving backwards are unseen."""
 FIRST_FIT = NetworkFit(convolutions=((16, 4, 2), (32, 3, 2), (32, 3, 1)), batch=128)
 """Learner of φ of the room from random walks."""
-FIT = NetworkFit((1024, 512, 256), ((32, 4, 2), (32, 3, 2), (32, 3, 1)), batch=128, precision="bf16", by_error=0.7)
+FIT = NetworkFit((1024, 512, 256), ((32, 4, 2), (32, 3, 2), (32, 3, 1)), batch=128, precision="bf16")
 """Learner of φ of the room in the later rounds."""
 
 

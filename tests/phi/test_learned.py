@@ -32,14 +32,13 @@ from usfa.phi import (
     read_transitions,
 )
 from usfa.phi.learners import descend, tensors_of
-from usfa.phi.row_sampling import ErrorSampler, RowSampler
 from usfa.runs import FeaturesConfig
 from usfa.runs.features import _data as collected
 from usfa.runs.features import responses_table
 
 THREE = ("task:10", "task:01", "task:0.5,0.5")  # of rank 2
 SMALL = NetworkFit(hidden=(64,), steps=400, batch=128)
-NETWORKS = [SMALL, replace(SMALL, precision="bf16"), replace(SMALL, by_error=0.7)]
+NETWORKS = [SMALL, replace(SMALL, precision="bf16")]
 
 
 def transitions(environment="trip", texts=THREE, steps=600, seed=0):
@@ -216,21 +215,6 @@ def test_bf16_is_used_if_asked_for(trip_data):
     assert not torch.equal(in_fp32.output.weight, in_bf16.output.weight)
 
 
-def test_rows_drawn_by_their_error_weigh_less():
-    chance, error, share = np.array([1.0, 1, 2, 4]), torch.tensor([8.0, 1, 1, 2]), 0.7
-    sampler = ErrorSampler(chance, error, share)
-    rows = sampler.sample(200_000, np.random.default_rng(0))
-    expected = 0.3 * chance / chance.sum() + 0.7 * error.numpy() / 12
-    np.testing.assert_allclose(np.bincount(rows) / len(rows), expected, atol=0.005)
-    values = np.array([3.0, -1, 5, 2])  # the weighted mean of drawn rows is the mean of all
-    np.testing.assert_allclose((expected * sampler.weight_of(torch.arange(4)).numpy() * values).sum(), values.mean())
-    sampler.learned(torch.tensor([0]), torch.tensor([0.0]))
-    assert (sampler.sample(1000, np.random.default_rng(0)) == 0).mean() > 0.4  # until the errors are looked at again
-    for _ in range(sampler.REFRESH):
-        rows = sampler.sample(1000, np.random.default_rng(1))
-    assert (rows == 0).mean() < 0.1
-
-
 def test_learners_without_rewards_count_weights():
     data = chain()
     place = data.next_observation.argmax(axis=1)
@@ -247,7 +231,7 @@ def test_learners_without_rewards_count_weights():
         drawn.extend(rows.tolist())
         return model.output.weight.sum()
 
-    descend(model, loss_of, RowSampler((place < 3).astype(np.float32)), learner, 0, _Quiet())
+    descend(model, loss_of, (place < 3).astype(np.float32), learner, 0, _Quiet())
     assert len(drawn) == 150
     assert (place[drawn] < 3).all()
     with pytest.raises(InputError, match=r"^The data has weights, so transitions of its episodes were left out"):
@@ -464,14 +448,6 @@ def test_learning_is_resumed_to_the_bit(trip_data, learner):
     resumed = learner.fit(trip_data, 3, 0, keeper)
     for name, tensor in whole.state_dict().items():
         assert torch.equal(tensor, resumed.state_dict()[name]), name
-
-
-@pytest.mark.parametrize("change", [{"hidden": (32,)}, {"by_error": 0.7}])
-def test_a_checkpoint_of_another_learner_is_refused(trip_data, change):
-    learner, keeper = replace(SMALL, steps=501), _Keeper()
-    learner.fit(trip_data, 3, 0, keeper)
-    with pytest.raises(InputError, match=r"^The run was begun with another network of φ or other data; expected"):
-        replace(learner, **change).fit(trip_data, 3, 0, keeper)
 
 
 # --- bad input ---

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -17,7 +17,6 @@ from usfa.errors import Diverged, InputError
 from usfa.networks import Precision, autocast, convolutions_for
 from usfa.phi.data import Transitions
 from usfa.phi.model import LinearPhi, NetworkPhi, PhiModel, PhiSpec, RewardsPhi, cell_of
-from usfa.phi.row_sampling import ErrorSampler, RowSampler
 from usfa.records import settle
 
 __all__ = [
@@ -214,34 +213,21 @@ class NetworkFit(NetworkLearner):
     """Largest learning rate: it rises over the first tenth, then falls to 0."""
     precision: Precision = "fp32"
     """Precision of convolutions and matrix products while φ is learned; bf16 is faster on processors that have it."""
-    by_error: float = 0.0
-    """Share of each batch that is drawn in proportion to each transition's last error; importance weights keep the loss
-    unbiased."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.by_error < 1:
-            raise InputError(f"by_error is {self.by_error:g}; expected at least 0 and less than 1.")
 
     def fit(self, data: Transitions, features: int, seed: int, progress: Progress) -> NetworkPhi:
         model = self.make_network(data, features, "transition", seed)
         mean, scale = _moments(data)
         targets = torch.from_numpy((np.where(data.seen, data.rewards, 0.0) - mean) / scale).float()
-        weights = torch.from_numpy((data.weight / data.weight.mean())[:, None] * data.seen)
-        untrained = (weights * targets**2).sum(dim=1).sqrt()  # error of the mean reward
-        sampler = RowSampler(_chances(data))
-        if self.by_error:
-            sampler = ErrorSampler(_chances(data), untrained, self.by_error)
+        chance = _chances(data)
+        weight = data.weight / data.weight.mean() / chance
+        weights = torch.from_numpy(weight.astype(np.float32))[:, None] * torch.from_numpy(data.seen)
 
         def loss_of(rows: Tensor) -> Tensor:
             with autocast(torch.device("cpu"), self.precision):
                 predicted = model(*part_of(data, rows)).float()
-            error = weights[rows] * (predicted - targets[rows]) ** 2
-            loss = (sampler.weight_of(rows)[:, None] * error).mean()
-            sampler.learned(rows, error.detach().sum(dim=1).sqrt())
-            return loss
+            return (weights[rows] * (predicted - targets[rows]) ** 2).mean()
 
-        descend(model, loss_of, sampler, self, seed, progress)
+        descend(model, loss_of, chance, self, seed, progress)
         with torch.no_grad():  # predict rewards in their own units
             model.output.weight *= torch.from_numpy(scale).float()[:, None]
             model.output.bias.copy_(model.output.bias * torch.from_numpy(scale) + torch.from_numpy(mean))
@@ -287,13 +273,13 @@ def part_of(data: Transitions, rows: Tensor) -> tuple[Tensor, Tensor, Tensor, Te
     return tensors_of(data.rows(rows.numpy()))
 
 
-_SAVE_EVERY = 5 * ErrorSampler.REFRESH  # updates
+_SAVE_EVERY = 500  # updates
 
 
 def descend(
     model: PhiModel,
     loss_of: Callable[[Tensor], Tensor],
-    sampler: RowSampler,
+    weight: NDArray[Any],
     learner: NetworkLearner,
     seed: int,
     progress: Progress,
@@ -303,19 +289,25 @@ def descend(
     Args:
         model: its parameters are changed in place.
         loss_of: loss of some rows.
-        sampler: chooses the rows.
+        weight: relative probability of each row, [N].
         learner: number and size of updates, and the learning rate.
         seed: for drawing rows.
         progress: to report to, and to resume from.
     """
-    steps, size = learner.steps, min(learner.batch, len(sampler))
+    steps, size = learner.steps, min(learner.batch, len(weight))
+    bounds = None if (weight == weight[0]).all() else weight.cumsum(dtype=np.float64)
     optimizer = torch.optim.Adam(model.parameters(), learner.learning_rate)
     saved = progress.load()
-    begin = 0 if saved is None else _restore(model, optimizer, sampler, *saved)
+    begin = 0 if saved is None else _restore(model, optimizer, *saved)
     for step in range(begin, steps):
         for group in optimizer.param_groups:
             group["lr"] = learner.learning_rate * _schedule(step / steps)
-        rows = sampler.sample(size, np.random.default_rng([seed, 11, step]))
+        rng = np.random.default_rng([seed, 11, step])
+        rows = (
+            rng.integers(len(weight), size=size)
+            if bounds is None
+            else bounds.searchsorted(rng.random(size) * bounds[-1], side="right")
+        )
         loss = loss_of(torch.from_numpy(rows))
         optimizer.zero_grad()
         loss.backward()
@@ -323,7 +315,7 @@ def descend(
         if not bool(loss.isfinite()):
             raise Diverged(f"The loss of φ is {float(loss.detach())} after {step} updates; try a lower learning_rate.")
         if (step + 1) % _SAVE_EVERY == 0 and step + 1 < steps:
-            progress.save(step + 1, dict(_state(model, optimizer, sampler)))
+            progress.save(step + 1, dict(_state(model, optimizer)))
         progress.update((step + 1) / steps, f"loss {float(loss.detach()):.3g}")
 
 
@@ -332,37 +324,23 @@ def _schedule(share: float) -> float:
     return share / 0.1 if share < 0.1 else 0.5 * (1 + math.cos(math.pi * (share - 0.1) / 0.9))
 
 
-def _state(model: PhiModel, optimizer: torch.optim.Adam, sampler: RowSampler) -> Iterator[tuple[str, Tensor]]:
+def _state(model: PhiModel, optimizer: torch.optim.Adam) -> Iterator[tuple[str, Tensor]]:
     for name, tensor in model.state_dict().items():
         yield f"model.{name}", tensor
     for index, state in optimizer.state_dict()["state"].items():
         for name, tensor in state.items():
             yield f"adam.{index}.{name}", tensor
-    for name, tensor in sampler.state().items():
-        yield f"rows.{name}", tensor
 
 
-def _restore(
-    model: PhiModel, optimizer: torch.optim.Adam, sampler: RowSampler, step: int, tensors: dict[str, Tensor]
-) -> int:
-    weights, rows = _part(tensors, "model."), _part(tensors, "rows.")
-    if _shapes(weights) != _shapes(model.state_dict()) or _shapes(rows) != _shapes(sampler.state()):
-        raise InputError(
-            "The run was begun with another network of φ or other data; expected the version of usfa that began it."
-        )
-    model.load_state_dict(weights)
-    sampler.load_state(rows)
+def _restore(model: PhiModel, optimizer: torch.optim.Adam, step: int, tensors: dict[str, Tensor]) -> int:
+    own = {name.removeprefix("model."): x for name, x in tensors.items() if name.startswith("model.")}
+    if {name: x.shape for name, x in own.items()} != {name: x.shape for name, x in model.state_dict().items()}:
+        raise InputError("The run was begun with another network of φ; expected the version of usfa that began it.")
+    model.load_state_dict(own)
     state: dict[int, dict[str, Tensor]] = {}
-    for key, tensor in _part(tensors, "adam.").items():
-        index, name = key.split(".")
-        state.setdefault(int(index), {})[name] = tensor
+    for key, tensor in tensors.items():
+        if key.startswith("adam."):
+            _, index, name = key.split(".")
+            state.setdefault(int(index), {})[name] = tensor
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
     return step
-
-
-def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): x for name, x in tensors.items() if name.startswith(prefix)}
-
-
-def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, torch.Size]:
-    return {name: x.shape for name, x in tensors.items()}

@@ -16,7 +16,6 @@ from usfa.errors import InputError
 from usfa.phi.data import Transitions
 from usfa.phi.learners import NetworkLearner, Progress, descend, part_of, tensors_of
 from usfa.phi.model import NetworkPhi, latest
-from usfa.phi.row_sampling import RowSampler
 
 __all__ = ["Contrastive", "Laplacian", "RandomFeatures"]
 
@@ -66,7 +65,7 @@ class Laplacian(_Unsupervised):
             gram, other = (x[:size].T @ x[:size] / size - eye for x in (first, second))
             return near + self.orthonormal * (gram * other).sum()
 
-        descend(model, loss_of, RowSampler(data.weight), self, seed, progress)
+        descend(model, loss_of, data.weight, self, seed, progress)
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,7 @@ class Contrastive(_Unsupervised):
             logits = torch.nn.functional.normalize(source) @ torch.nn.functional.normalize(target).T / 0.1
             return torch.nn.functional.cross_entropy(logits, torch.arange(len(rows)))
 
-        descend(model, loss_of, RowSampler(data.weight), self, seed, progress)
+        descend(model, loss_of, data.weight, self, seed, progress)
 
 
 def _later(data: Transitions, gamma: float, seed: int) -> Tensor:
