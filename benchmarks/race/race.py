@@ -305,7 +305,9 @@ def _row(row: Sequence[Axes], curves: pd.DataFrame, best: float, constant: float
     last = curves.loc[curves.groupby(["race", "algorithm", "seed"]).seconds.idxmax()]
     lowest, highest = last.utility.min(), np.fmax(best, last.utility.max())
     margin = 0.12 * (highest - lowest)
-    row[0].set(xlim=(0, 1.05 * last.seconds.max()), ylim=(lowest - margin, highest + margin))
+    by_time = last[~last.race.str.endswith("steps")]
+    longest = (by_time if len(by_time) else last).seconds.max()
+    row[0].set(xlim=(0, 1.05 * longest), ylim=(lowest - margin, highest + margin))
     for axes, unit in zip(row, ("seconds", "steps"), strict=True):
         for algorithm, (_, colour) in ALGORITHMS.items():
             for race, runs in curves[curves.algorithm == algorithm].groupby("race"):
@@ -327,11 +329,12 @@ def _row(row: Sequence[Axes], curves: pd.DataFrame, best: float, constant: float
 
 
 def _label_steps(axes: Axes, last: pd.DataFrame) -> None:
-    """Name racers by steps that have no label elsewhere, left of their ends."""
-    for algorithm, runs in last.groupby("algorithm"):
-        label, colour = ALGORITHMS[str(algorithm)]
-        at = (runs.steps.max(), runs[runs.steps > 0.9 * runs.steps.max()].utility.mean())
-        axes.annotate(label, at, (-5, 2), textcoords="offset points", color=colour, ha="right", fontsize="small")
+    """Name racers by steps that have no label elsewhere, in the lower right corner."""
+    for index, algorithm in enumerate(last.algorithm.unique()):
+        label, colour = ALGORITHMS[algorithm]
+        axes.text(
+            0.98, 0.04 + 0.12 * index, label, transform=axes.transAxes, color=colour, ha="right", fontsize="small"
+        )
 
 
 def _curve(axes: Axes, runs: pd.DataFrame, unit: str, colour: str, width: float) -> None:
