@@ -442,7 +442,7 @@ def test_weights_of_another_format(saved):
         ({"gamma": "high"}, r"config\.json does not describe a AgentFile: .*\$\.gamma"),
         ({"colour": "red"}, r"config\.json has the unknown field 'colour' for a AgentFile\.$"),
         ({"policies": "boks"}, r"^The policy distribution 'boks' is not one of gaussian"),
-        ({"accuracy": [GOOD]}, r"^The agent has 1 accuracies; expected 2, one for each seed\.$"),
+        ({"accuracy": [GOOD]}, r"^The agent has 1 accuracy; expected 2, one for each seed\.$"),
         ({"accuracy": [GOOD] * 3}, r"^The agent has 3 accuracies; expected 2, one for each seed\.$"),
         ({"accuracy": [GOOD, GOOD | {"step_error": [0.1]}]}, r"^The agent's step_error has 1 entry; expected 2\.$"),
         ({"accuracy": [GOOD, GOOD | {"step_error": []}]}, r"step_error is \(\); expected a number from 0 for each"),
