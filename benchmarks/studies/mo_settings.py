@@ -3,9 +3,11 @@
     python benchmarks/studies/mo_settings.py deep-sea-treasure-v0 --seeds 0 1 2 3 4 --out runs/deep-sea
     python benchmarks/studies/mo_settings.py deep-sea-treasure-v0 --tuning --set along_z=0 --set ema=None
     python benchmarks/studies/mo_settings.py minecart-v0 --tuning --set gamma=0.98 --set network.head=(256,)
+    python benchmarks/studies/mo_settings.py minecart-v0 --tuning --set gamma=0.98 --frames 100000
 
-`--set` changes settings of the learner, or of the network. `--tuning` scores on 64 random preferences instead of
-`simplex:100`, which is for reported numbers. Values are discounted; C = {w}.
+`--frames` starts from the settings that `usfa train --frames` chooses; without it, from those for many steps. `--set`
+changes settings of the learner, or of the network. `--tuning` scores on 64 random preferences instead of `simplex:100`,
+which is for reported numbers. Values are discounted; C = {w}.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ def main() -> None:
     parser.add_argument(
         "--arguments", type=ast.literal_eval, default={}, help="of the environment, such as {'depth': 5}"
     )
+    parser.add_argument("--frames", type=int, help="a budget of steps")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--points", type=int, default=5)
@@ -48,11 +51,12 @@ def main() -> None:
     words = parser.parse_args()
     torch.set_num_threads(1)
     changes = dict(_setting(text) for text in words.set)
-    config = settings_for(words.environment, words.arguments, gamma=changes.get("gamma"))
+    config = settings_for(words.environment, words.arguments, gamma=changes.get("gamma"), frames=words.frames)
     config = replace(changed(config, changes), seeds=tuple(words.seeds))
     w = preferences(config.tasks.shape[1], words.tuning)
     table = curve(config, w, words.points, words.episodes)
-    table.insert(0, "changes", " ".join(words.set))
+    frames = [] if words.frames is None else [f"frames={words.frames}"]
+    table.insert(0, "changes", " ".join([*frames, *words.set]))
     if words.out is not None:
         words.out.mkdir(parents=True, exist_ok=True)
         write_table(words.out / "utility.csv", table)

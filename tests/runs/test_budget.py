@@ -57,19 +57,44 @@ def test_few_steps_have_more_updates_and_fewer_environments(usual):
     assert plan(usual, 5_400, None, FAST).config.network.members == 2
 
 
-def test_a_third_of_the_steps_have_the_updates_of_all(usual):
-    planned = plan(usual, 100_000, None, FAST, repetition=True).config
-    assert updates_per_step(planned.learner) == pytest.approx(3 * updates_per_step(usual.learner), rel=0.05)
+@pytest.mark.parametrize(("frames", "more"), [(200_000, 1.5), (100_000, 3), (75_000, 3)])
+def test_fewer_steps_than_usual_have_more_updates_in_total(usual, frames, more):
+    planned = plan(usual, frames, None, FAST).config
+    updates = frames * updates_per_step(planned.learner)
+    assert updates == pytest.approx(more * 300_000 * updates_per_step(usual.learner), rel=0.05)
     assert planned.learner.priority_exponent == usual.learner.priority_exponent
     assert planned.network == replace(usual.network, members=2)
     assert (planned.learner.repeat_exponent, planned.learner.repeat_share) == (2.0, 0.25)
+
+
+def test_an_update_per_step_keeps_priorities_if_the_steps_are_not_few(usual):
+    learner = plan(usual, 30_000, None, FAST).config.learner
+    assert updates_per_step(learner) == 1
+    assert learner.priority_exponent == usual.learner.priority_exponent
+    assert learner.tasks == usual.learner.tasks
+
+
+def test_images_have_as_many_updates_as_usual_and_no_repeated_actions(usual):
+    base = replace(usual, learner=_IMAGES)
+    learner = plan(base, 250_000, None, FAST, images=True).config.learner
+    assert updates_per_step(learner) == pytest.approx(4 * updates_per_step(_IMAGES), rel=0.05)
+    assert learner.repeat_exponent is None
+
+
+def test_a_time_without_steps_has_as_many_updates_as_usual(usual):
+    """If time is short, more steps are worth more than more updates for each."""
+    costs = Costs(step=2e-3, acting=1e-4, update=4e-3, episode=50)
+    learner = plan(usual, None, 6, costs).config.learner
+    steps = 0.9 * 360 / (costs.step + costs.acting + updates_per_step(learner) * costs.update)
+    assert 1 < 300_000 / steps < 4
+    assert steps * updates_per_step(learner) == pytest.approx(18_750, rel=0.05)
 
 
 @pytest.mark.parametrize("images", [False, True])
 def test_every_number_of_steps_gives_valid_settings_with_the_usual_batches(usual, images):
     base = replace(usual, learner=_IMAGES) if images else usual
     for frames in np.geomspace(1, 10**7, 60).astype(int).tolist():
-        learner = plan(base, frames, None, FAST).config.learner  # LearnerConfig checks itself
+        learner = plan(base, frames, None, FAST, images=images).config.learner  # LearnerConfig checks itself
         assert transitions(learner) == transitions(base.learner)
         assert learner.budget == frames
 

@@ -1,10 +1,10 @@
 """The budget rule: choose environments, updates per step and scoring from a number of steps or minutes.
 
-Learning needs thousands of updates, whatever the number of steps. With fewer steps than the default, there are as many
-updates as by default, up to one per step, each on different replayed transitions. This overestimates the values of
-actions that were hardly tried; an ensemble of two networks, of which the lower value counts, counters that. With few
-steps, environments also keep a preference, often an extreme one, for a whole episode, so that such actions are tried.
-docs/mo-gymnasium.md has the effect of each.
+Learning needs thousands of updates, whatever the number of steps. With fewer steps than the default, there are at least
+as many updates as by default, up to one per step, each on different replayed transitions; if the budget is a number of
+steps, even more of them. This overestimates the values of actions that were hardly tried; an ensemble of two networks,
+of which the lower value counts, counters that. With few steps, environments also keep a preference, often an extreme
+one, for a whole episode, so that such actions are tried. docs/mo-gymnasium.md has the effect of each.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ __all__ = ["Costs", "Plan", "check_budget", "measured_costs", "plan"]
 
 MAX_UPDATES_PER_STEP = 1.0
 """Maximum number of updates per step, for few steps."""
+MORE_UPDATES = 3.0
+"""Maximum number of updates relative to those of the default, if the steps are given and not the time."""
 FEW_STEPS = 0.9
-"""Steps count as few above this number of updates per step: replayed so often, they need other settings."""
+"""Steps count as few if the updates of the default would be more than this per step: other settings suit them."""
 MOST_TIME_ON_UPDATES = 4.0
 """Maximum time of updates relative to that of steps, if the budget is only a time: if steps are quick, there are more
 steps rather than more updates per step."""
@@ -83,7 +85,7 @@ def plan(
     minutes: float | None,
     costs: Costs,
     large_scale: float | None = None,
-    repetition: bool = False,
+    images: bool = False,
 ) -> Plan:
     """Fit the default settings of an environment to a number of steps, to a time, or to both.
 
@@ -93,52 +95,71 @@ def plan(
         minutes: time of the whole command, including measuring before and scoring after training; None for no limit.
         costs: from :func:`measured_costs`.
         large_scale: `network.output_scale` with few steps; by default unchanged.
-        repetition: whether some environments repeat random actions if there are more updates per step than usual.
+        images: whether observations are images; then no random actions are repeated, and there are never more updates
+            than by default.
     """
     check_budget(frames, minutes)
-    usual = updates_per_step(config.learner)
-    most_updates = max(usual, MOST_TIME_ON_UPDATES * (costs.step + costs.acting) / costs.update)
     seconds = math.inf if minutes is None else max(30 * minutes, 60 * minutes - costs.start)
-    most = math.inf if frames is None else frames
-
-    def duration(steps: float, density: float) -> float:
-        return len(config.seeds) * steps * (costs.step + costs.acting + density * costs.update)
-
-    def density_of(steps: float) -> float:
-        wanted = updates_for(steps, config.learner)
-        return wanted if frames is not None else min(wanted, most_updates)
-
-    def fits(steps: float) -> bool:
-        return steps <= most and duration(steps, density_of(steps)) <= (1 - SCORING_SHARE) * seconds
-
-    steps = max(1, int(_largest(fits)))
-    evaluation = _evaluation(config, steps, costs, SCORING_SHARE * seconds)
-    left = max(0.5 * seconds, seconds - _scoring(evaluation, config, steps, costs))
-    density = density_of(steps)
-    if frames is not None and steps < frames:  # fewer updates first, then fewer steps
-        steps, per_update = frames, duration(frames, 1) - duration(frames, 0)
-        density = max(usual, (left - duration(frames, 0)) / per_update)
-    planned = _with_density(config, steps, density, large_scale, repetition)
-    learner = planned.learner
+    for_training = (1 - SCORING_SHARE) * seconds
     if frames is None:
-        learner = replace(learner, budget=max(1, round(left)), budget_unit="seconds")
+        steps = reached = _most_steps(config, costs, for_training)
     else:
-        learner = replace(learner, budget=frames, time_limit=None if minutes is None else left)
-    snapshots = min(evaluation.snapshots, learner.budget)
+        usual = updates_per_step(config.learner)
+        steps, reached = frames, max(1, int(min(frames, for_training / _duration(1, usual, config, costs))))
+    evaluation = _evaluation(config, reached, costs, SCORING_SHARE * seconds)
+    left = max(0.5 * seconds, seconds - _scoring(evaluation, config, reached, costs))
+    if frames is None:
+        density = _affordable_updates(steps, config.learner, costs)
+        limits: dict[str, Any] = {"budget": max(1, round(left)), "budget_unit": "seconds"}
+    else:
+        wanted = updates_for(frames, config.learner, 1.0 if images else MORE_UPDATES)
+        density = min(wanted, _updates_in(left, frames, config, costs))
+        limits = {"budget": frames, "time_limit": None if minutes is None else left}
+    planned = _with_density(config, steps, density, large_scale, images)
+    learner = replace(planned.learner, **limits)
     chosen = replace(
         planned,
         learner=learner,
-        evaluation=replace(evaluation, snapshots=snapshots),
+        evaluation=replace(evaluation, snapshots=min(evaluation.snapshots, learner.budget)),
         checkpoint_every=max(1, min(config.checkpoint_every, _rounds(learner, steps) // CHECKPOINTS)),
     )
-    needed = min(left, duration(steps, updates_per_step(learner))) + _scoring(evaluation, config, steps, costs)
-    return Plan(chosen, _sentence(chosen, steps, needed, costs))
+    training = min(left, _duration(steps, updates_per_step(learner), config, costs))
+    return Plan(chosen, _sentence(chosen, steps, training + _scoring(evaluation, config, steps, costs), costs))
 
 
-def updates_for(steps: float, usual: LearnerConfig) -> float:
-    """Updates per step: the usual number, or more, so that a short training has as many updates as the usual one."""
-    least = updates_per_step(usual)
-    return float(np.clip(least * usual.budget / max(steps, 1), least, max(MAX_UPDATES_PER_STEP, least)))
+def _duration(steps: float, density: float, config: TrainConfig, costs: Costs) -> float:
+    """Seconds of training of all seeds."""
+    return len(config.seeds) * steps * (costs.step + costs.acting + density * costs.update)
+
+
+def _most_steps(config: TrainConfig, costs: Costs, seconds: float) -> int:
+    """The number of steps that there is time for."""
+
+    def fits(steps: float) -> bool:
+        return _duration(steps, _affordable_updates(steps, config.learner, costs), config, costs) <= seconds
+
+    return int(_largest(fits))
+
+
+def _affordable_updates(steps: float, usual: LearnerConfig, costs: Costs) -> float:
+    """Updates per step if the budget is only a time."""
+    most = max(updates_per_step(usual), MOST_TIME_ON_UPDATES * (costs.step + costs.acting) / costs.update)
+    return min(updates_for(steps, usual), most)
+
+
+def _updates_in(seconds: float, steps: int, config: TrainConfig, costs: Costs) -> float:
+    """Updates per step that there is time for, but at least the usual number: then fewer steps are made."""
+    none, one = (_duration(steps, density, config, costs) for density in (0, 1))
+    return max(updates_per_step(config.learner), (seconds - none) / (one - none))
+
+
+def updates_for(steps: float, usual: LearnerConfig, more: float = 1.0) -> float:
+    """Updates per step: the usual number, or more for a shorter training.
+
+    A shorter training has as many updates as the usual one in total, or up to `more` times as many.
+    """
+    least, shorter = updates_per_step(usual), max(1.0, usual.budget / max(steps, 1))
+    return float(np.clip(least * shorter * min(shorter, more), least, max(MAX_UPDATES_PER_STEP, least)))
 
 
 def updates_per_step(learner: LearnerConfig) -> float:
@@ -146,14 +167,14 @@ def updates_per_step(learner: LearnerConfig) -> float:
 
 
 def _with_density(
-    config: TrainConfig, steps: int, density: float, large_scale: float | None, repetition: bool
+    config: TrainConfig, steps: int, density: float, large_scale: float | None, images: bool
 ) -> TrainConfig:
     """Change the updates per step, and the settings that more updates than usual need."""
     learner, network = _with_updates(config.learner, steps, density), config.network
     if updates_per_step(learner) > updates_per_step(config.learner):
         network = replace(network, members=MEMBERS)
-        learner = replace(learner, **REPETITION) if repetition else learner
-    if updates_per_step(learner) > FEW_STEPS:
+        learner = learner if images else replace(learner, **REPETITION)
+    if min(updates_per_step(learner), updates_for(steps, config.learner)) > FEW_STEPS:
         learner = replace(learner, task_duration="episode", tasks=f"task|{learner.tasks}", **QUICK_START)
         network = replace(network, output_scale=large_scale or network.output_scale)
     return replace(config, learner=learner, network=network)

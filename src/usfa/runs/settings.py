@@ -137,7 +137,7 @@ def settings_for(
         costs = measured_costs(config, partial(_trial, config), played.seconds_per_step, played.longest)
     costs = costs._replace(start=time.perf_counter() - began)
     scale = _mean_size(played.returns)
-    planned = plan(config, frames, minutes, costs, large_scale=scale, repetition=not spec.is_image)
+    planned = plan(config, frames, minutes, costs, large_scale=scale, images=spec.is_image)
     if console is not None:
         console.print(planned.sentence, highlight=False, markup=False, soft_wrap=True)
     return planned.config
