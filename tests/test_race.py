@@ -10,7 +10,6 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 from usfa.decisions import CandidateSet, Gpi
 from usfa.environments import EnvironmentSource
@@ -51,24 +50,24 @@ def contest_of(racing, **changes):
 
 
 def test_expected_utility_is_that_of_the_library(racing):
+    """usfa acts in the race as everywhere else: it leaves loops."""
     contest = contest_of(racing)
     config = settings_for("deep-sea-treasure-v0")
     agent = build_agent(config)
     network = agent.make_network(3)
     w, rng = np.array(contest.preferences), np.random.default_rng(0)
-    batch = episode_batch(EnvironmentSource(contest.make), w, CandidateSet.believed(w[:, None]), 1, rng)
-    found = vector_returns(agent, network, batch, Gpi(), 0.0, rng, contest.gamma)
 
-    def act(seen, tasks):
-        present = agent.at_start(torch.from_numpy(agent.spec.observation.encode(seen)))
-        own = torch.from_numpy(tasks).float()
-        with torch.no_grad():
-            decision, _ = agent.act(network, present, own, CandidateSet.believed(own[:, None]), Gpi())
-        return decision.action.numpy()
+    def found(**changes):
+        batch = episode_batch(EnvironmentSource(contest.make), w, CandidateSet.believed(w[:, None]), 1, rng)
+        own = vector_returns(agent, network, batch, Gpi(), 0.0, rng, contest.gamma, **changes)
+        return np.einsum("kd,kd->k", own.discounted, w)
 
-    expected = np.einsum("kd,kd->k", found.discounted, w)
+    learner = SimpleNamespace(agent=agent, best=SimpleNamespace(network=lambda seed: network))
+    player = importlib.import_module("run_usfa").LearnerPlayer(learner, contest.gamma)
+    expected = found(loop_gamma=contest.gamma)
     assert np.ptp(expected) > 0.1  # the preferences are served differently
-    assert racing.expected_utility(contest, act, 0) == pytest.approx(expected.mean(), abs=1e-5)
+    assert abs(expected - found()).max() > 0.1  # and this network has loops
+    assert racing.expected_utility(contest, player, 0) == pytest.approx(expected.mean(), abs=1e-5)
 
 
 def test_the_clock_stands_still_while_a_racer_is_scored(racing, monkeypatch, tmp_path):

@@ -35,7 +35,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from racing import Contest, expected_utility
+from racing import Contest, Memoryless, expected_utility
 
 from usfa import functional
 from usfa.environments import feature_count, make, step_limit
@@ -198,9 +198,10 @@ def baselines(environments: Sequence[str], path: Path) -> None:
         env = given.make()
         actions = env.action_space.n
         env.close()
-        constant = [expected_utility(given, partial(_repeat, action), 1000) for action in range(actions)]
+        constant = [expected_utility(given, Memoryless(partial(_repeat, action)), 1000) for action in range(actions)]
         rng = np.random.default_rng(0)
-        random = expected_utility(given, lambda seen, w: rng.integers(actions, size=len(w)), 1000)  # noqa: B023
+        policy = Memoryless(lambda seen, w: rng.integers(actions, size=len(w)))  # noqa: B023
+        random = expected_utility(given, policy, 1000)
         rows.append({"environment": name, "random": random, "constant": max(constant)})
     if rows:
         pd.concat([known, pd.DataFrame(rows)], ignore_index=True).to_csv(path, index=False)

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import gymnasium as gym
 import numpy as np
@@ -26,8 +26,37 @@ with warnings.catch_warnings():
     import mo_gymnasium  # noqa: F401  (registers its environments)
 
 Array = NDArray[np.float64]
-Act = Callable[[NDArray[Any], Array], NDArray[np.int64]]
-"""Greedy actions [K] for observations [K, ...] and preferences [K, D]."""
+
+
+class Player(Protocol):
+    """Acts greedily in K episodes side by side, as a racer's own library would."""
+
+    def begin(self, w: Array) -> None:
+        """K new episodes with preferences w [K, D]."""
+
+    def act(self, seen: NDArray[Any], episodes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Actions [N] for the observations [N, ...] of the N episodes that are not over."""
+
+    def see(self, phi: Array, over: NDArray[np.bool_]) -> None:
+        """The rewards [N, D] of these actions, and which of the episodes they ended."""
+
+
+@dataclass
+class Memoryless:
+    """A player whose actions depend on nothing but the observation and the preference."""
+
+    policy: Callable[[NDArray[Any], Array], NDArray[np.int64]]
+    """Actions [N] for observations [N, ...] and preferences [N, D]."""
+
+    def begin(self, w: Array) -> None:
+        self._w = w
+
+    def act(self, seen: NDArray[Any], episodes: NDArray[np.int64]) -> NDArray[np.int64]:
+        return self.policy(seen, self._w[episodes])
+
+    def see(self, phi: Array, over: NDArray[np.bool_]) -> None:
+        pass
+
 
 NOTHING = 1e-4
 """A discount that ends an episode in scoring: what comes later does not count."""
@@ -66,7 +95,7 @@ class Contest:
         return gym.make(self.environment, disable_env_checker=True, **limit, **self.arguments)
 
 
-def expected_utility(contest: Contest, act: Act, seed: int) -> float:
+def expected_utility(contest: Contest, player: Player, seed: int) -> float:
     """The mean over preferences of the discounted utility of greedy episodes, all of them side by side.
 
     Some environments draw from NumPy's global generator. It is seeded here, and afterwards as it was.
@@ -74,26 +103,27 @@ def expected_utility(contest: Contest, act: Act, seed: int) -> float:
     before = np.random.get_state()  # noqa: NPY002
     np.random.seed(seed)  # noqa: NPY002
     try:
-        return _mean_utility(contest, act, seed)
+        return _mean_utility(contest, player, seed)
     finally:
         np.random.set_state(before)  # noqa: NPY002
 
 
-def _mean_utility(contest: Contest, act: Act, seed: int) -> float:
+def _mean_utility(contest: Contest, player: Player, seed: int) -> float:
     w = np.tile(np.array(contest.preferences), (contest.episodes, 1))
     envs = [contest.make() for _ in w]
     observations = [env.reset(seed=seed + index)[0] for index, env in enumerate(envs)]
     utility, discount = np.zeros(len(w)), 1.0
-    running = list(range(len(w)))
-    while running and discount > NOTHING:
-        actions = act(np.stack([observations[index] for index in running]), w[running])
-        still = []
-        for index, action in zip(running, actions, strict=True):
-            observations[index], phi, terminated, truncated, _ = envs[index].step(int(action))
-            utility[index] += discount * float(np.dot(phi, w[index]))
-            if not (terminated or truncated):
-                still.append(index)
-        running = still
+    running = np.arange(len(w))
+    player.begin(w)
+    while len(running) and discount > NOTHING:
+        actions = player.act(np.stack([observations[index] for index in running]), running)
+        phi, over = np.zeros((len(running), w.shape[1])), np.zeros(len(running), np.bool_)
+        for row, (index, action) in enumerate(zip(running, actions, strict=True)):
+            observations[index], phi[row], terminated, truncated, _ = envs[index].step(int(action))
+            over[row] = terminated or truncated
+        player.see(phi, over)
+        utility[running] += discount * np.einsum("nd,nd->n", phi, w[running])
+        running = running[~over]
         discount *= contest.gamma
     for env in envs:
         env.close()
@@ -109,7 +139,7 @@ class Scorer:
     """Scores a racer at even distances of its training time, which stands still meanwhile."""
 
     contest: Contest
-    act: Act
+    player: Player
     seed: int
     began: float  # time.process_time() before the racer was made; moves on while it is scored
     algorithm: str
@@ -140,7 +170,7 @@ class Scorer:
 
     def score(self, steps: int, played: int) -> None:
         before, self._paused = time.process_time(), True
-        utility = expected_utility(self.contest, self.act, 1000 + self.seed)
+        utility = expected_utility(self.contest, self.player, 1000 + self.seed)
         self.rows.append((before - self.began, steps, played, utility))
         self.report()
         self.write()

@@ -25,7 +25,7 @@ from morl_baselines.common.evaluation import seed_everything
 from morl_baselines.multi_policy.envelope.envelope import Envelope
 from morl_baselines.multi_policy.gpi_pd.gpi_pd import GPILS, GPIPD
 from numpy.typing import NDArray
-from racing import Act, Array, Contest, Scorer, TimeIsUp, arguments
+from racing import Array, Contest, Memoryless, Player, Scorer, TimeIsUp, arguments
 
 ENDLESS = 10**9  # steps; the clock ends the race
 COMMON = {
@@ -90,8 +90,8 @@ class Entry:
             return DECAY
         return (self.contest.steps or round(self.contest.seconds * STEPS_PER_SECOND[self.kind])) // 2
 
-    def scorer(self, act: Act) -> Scorer:
-        return Scorer(self.contest, act, self.seed, self.began, self.algorithm, self.table)
+    def scorer(self, player: Player) -> Scorer:
+        return Scorer(self.contest, player, self.seed, self.began, self.algorithm, self.table)
 
 
 def main() -> None:
@@ -131,7 +131,7 @@ def _by_gpi(kind: Any, entry: Entry, env: Watched, **own: Any) -> None:
         **COMMON,
         **own,
     )
-    env.scorer = entry.scorer(lambda seen, w: act_by_gpi(agent, seen, w))
+    env.scorer = entry.scorer(Memoryless(partial(act_by_gpi, agent)))
     env.scorer.look(0, 0)
     agent.train(
         total_timesteps=ENDLESS,
@@ -158,7 +158,7 @@ def envelope(entry: Entry, env: Watched) -> None:
         epsilon_decay_steps=entry.decay,
         **COMMON,
     )
-    env.scorer = entry.scorer(lambda seen, w: act_by_own(agent.q_net, seen, w))
+    env.scorer = entry.scorer(Memoryless(partial(act_by_own, agent.q_net)))
     env.scorer.look(0, 0)
     agent.train(total_timesteps=ENDLESS, num_eval_weights_for_front=FEW)
 

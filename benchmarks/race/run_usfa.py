@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from racing import Array, Contest, Scorer, TimeIsUp, arguments
 
-from usfa.decisions import CandidateSet, Gpi
+from usfa.decisions import CandidateSet, Gpi, Loops, leaves_loops
 from usfa.environments import source
 from usfa.learning import Learner
 from usfa.runs import build_agent, settings_for
@@ -24,7 +24,7 @@ def main() -> None:
     torch.set_num_threads(1)
     began = time.process_time()
     learner, random_steps = make_learner(contest, seed)
-    scorer = Scorer(contest, lambda seen, w: act(learner, seen, w), seed, began, algorithm, out)
+    scorer = Scorer(contest, LearnerPlayer(learner, contest.gamma), seed, began, algorithm, out)
     learner.now = time.process_time
     with suppress(TimeIsUp), closing(learner):
         while True:
@@ -55,15 +55,43 @@ def make_learner(contest: Contest, seed: int) -> tuple[Learner, int]:
     return made, random_steps
 
 
-@torch.no_grad()
-def act(learner: Learner, seen: NDArray[Any], w: Array) -> NDArray[np.int64]:
-    """Greedy actions with C = {w}."""
-    agent = learner.agent
-    present = agent.at_start(torch.from_numpy(agent.spec.observation.encode(seen)))
-    tasks = torch.from_numpy(w).float()
-    own = CandidateSet.believed(tasks[:, None])
-    decision, _ = agent.act(learner.best.network(0), present, tasks, own, Gpi())
-    return decision.action.numpy()
+class LearnerPlayer:
+    """Acts as `usfa evaluate` does, with C = {w} and Eq. 3, and leaves loops."""
+
+    def __init__(self, learner: Learner, gamma: float) -> None:
+        self._learner, self._gamma = learner, gamma
+
+    def begin(self, w: Array) -> None:
+        self._tasks = torch.from_numpy(w).float()
+        observation = self._learner.agent.spec.observation
+        actions = self._learner.agent.spec.actions
+        breaks_loops = leaves_loops(Gpi(), self._learner.agent.remembers)
+        self._loops = Loops(self._tasks, self._gamma) if breaks_loops else None
+        # Loops are kept for all episodes, also those that are over.
+        self._seen = np.zeros((len(w), *observation.shape), np.float32)
+        self._q, self._action = torch.zeros(len(w), actions), np.zeros(len(w), np.int64)
+        self._legal = np.ones((len(w), actions), np.bool_)
+        self._phi, self._over = np.zeros(w.shape), np.zeros(len(w), np.bool_)
+
+    @torch.no_grad()
+    def act(self, seen: NDArray[Any], episodes: NDArray[np.int64]) -> NDArray[np.int64]:
+        agent = self._learner.agent
+        self._episodes, self._seen[episodes] = episodes, agent.spec.observation.encode(seen)
+        legal = self._legal if self._loops is None else self._loops.avoid(self._seen, self._legal)
+        present = agent.at_start(torch.from_numpy(self._seen[episodes]))._replace(
+            legal=torch.from_numpy(legal[episodes])
+        )
+        tasks = self._tasks[episodes]
+        decision, _ = agent.act(
+            self._learner.best.network(0), present, tasks, CandidateSet.believed(tasks[:, None]), Gpi()
+        )
+        self._q[episodes], self._action[episodes] = decision.q, decision.action.numpy()
+        return self._action[episodes]
+
+    def see(self, phi: Array, over: NDArray[np.bool_]) -> None:
+        self._phi[self._episodes], self._over[self._episodes] = phi, over
+        if self._loops is not None:
+            self._loops.add(self._q, self._action, self._phi, self._over)
 
 
 if __name__ == "__main__":

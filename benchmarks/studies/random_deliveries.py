@@ -1,6 +1,8 @@
 """Deliveries of ore on minecart by random actions, with and without repetition.
 
-python benchmarks/studies/random_deliveries.py [--steps 24000]
+    python benchmarks/studies/random_deliveries.py [--steps 24000]
+
+Repetition is in all environments here, not in a share of them.
 """
 
 from __future__ import annotations
