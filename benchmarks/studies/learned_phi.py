@@ -71,9 +71,13 @@ HIDDEN = {  # preset: the rewards that are observed instead of φ
 }
 WALK = (0.3, 0.02, 0.02, 0.02, 0.1, 0.1, 0.22, 0.22)
 """Probabilities of actions in the room: mostly forward, because objects collected while moving backwards are unseen."""
-FIRST_FIT = NetworkFit(convolutions=((16, 4, 2), (32, 3, 2), (32, 3, 1)), batch=128)
+MIRRORED = (0, 1, 3, 2, 5, 4, 7, 6)
+"""Actions of the room with left and right swapped."""
+FIRST_FIT = NetworkFit(convolutions=((16, 4, 2), (32, 3, 2), (32, 3, 1)), batch=128, mirrored_actions=MIRRORED)
 """Learner of φ of the room from random walks."""
-FIT = NetworkFit((1024, 512, 256), ((32, 4, 2), (32, 3, 2), (32, 3, 1)), batch=128, precision="bf16")
+FIT = NetworkFit(
+    (1024, 512, 256), ((32, 4, 2), (32, 3, 2), (32, 3, 1)), batch=128, precision="bf16", mirrored_actions=MIRRORED
+)
 """Learner of φ of the room in the later rounds."""
 
 

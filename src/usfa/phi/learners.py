@@ -213,8 +213,12 @@ class NetworkFit(NetworkLearner):
     """Largest learning rate: it rises over the first tenth, then falls to 0."""
     precision: Precision = "fp32"
     """Precision of convolutions and matrix products while φ is learned; bf16 is faster on processors that have it."""
+    mirrored_actions: tuple[int, ...] = ()
+    """For images of environments in which left and right can be swapped: for each action, the one that does the same in
+    the mirror. Half of the transitions of each update are mirrored then."""
 
     def fit(self, data: Transitions, features: int, seed: int, progress: Progress) -> NetworkPhi:
+        self._check_mirror(data)
         model = self.make_network(data, features, "transition", seed)
         mean, scale = _moments(data)
         targets = torch.from_numpy((np.where(data.seen, data.rewards, 0.0) - mean) / scale).float()
@@ -223,8 +227,11 @@ class NetworkFit(NetworkLearner):
         weights = torch.from_numpy(weight.astype(np.float32))[:, None] * torch.from_numpy(data.seen)
 
         def loss_of(rows: Tensor) -> Tensor:
+            inputs = part_of(data, rows)
+            if self.mirrored_actions:
+                inputs = _half_mirrored(*inputs, self.mirrored_actions)
             with autocast(torch.device("cpu"), self.precision):
-                predicted = model(*part_of(data, rows)).float()
+                predicted = model(*inputs).float()
             return (weights[rows] * (predicted - targets[rows]) ** 2).mean()
 
         descend(model, loss_of, chance, self, seed, progress)
@@ -232,6 +239,34 @@ class NetworkFit(NetworkLearner):
             model.output.weight *= torch.from_numpy(scale).float()[:, None]
             model.output.bias.copy_(model.output.bias * torch.from_numpy(scale) + torch.from_numpy(mean))
         return model
+
+    def _check_mirror(self, data: Transitions) -> None:
+        mirrored = self.mirrored_actions
+        if not mirrored:
+            return
+        if not data.spec.is_image:
+            raise InputError(
+                f"mirrored_actions is {mirrored}, but observations are vectors; expected images, or no mirrored actions."
+            )
+        valid = len(mirrored) == data.actions and all(0 <= a < data.actions for a in mirrored)
+        if not valid or any(mirrored[mirrored[a]] != a for a in range(data.actions)):
+            raise InputError(
+                f"mirrored_actions is {mirrored}; expected the mirrored action of each of the {data.actions} actions, "
+                "such that mirroring twice changes nothing."
+            )
+
+
+def _half_mirrored(
+    observation: Tensor, action: Tensor, after: Tensor, rewards: Tensor, mirrored: tuple[int, ...]
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The transitions, of which the first half is seen in a mirror. Their order is random."""
+    half = len(action) // 2
+    actions = torch.tensor([*mirrored, -1])  # -1, before an episode, stays
+
+    def seen(images: Tensor) -> Tensor:
+        return torch.cat([images[:half].flip(2), images[half:]])
+
+    return seen(observation), torch.cat([actions[action[:half]], action[half:]]), seen(after), rewards
 
 
 def _chances(data: Transitions) -> NDArray[np.float64]:
