@@ -68,6 +68,8 @@ def test_expected_utility_is_that_of_the_library(racing):
     assert np.ptp(expected) > 0.1  # the preferences are served differently
     assert abs(expected - found()).max() > 0.1  # and this network has loops
     assert racing.expected_utility(contest, player, 0) == pytest.approx(expected.mean(), abs=1e-5)
+    kept = importlib.import_module("run_usfa").LearnerPlayer(learner, contest.gamma, keep_loops=True)
+    assert racing.expected_utility(contest, kept, 0) == pytest.approx(found().mean(), abs=1e-5)
 
 
 def test_the_clock_stands_still_while_a_racer_is_scored(racing, monkeypatch, tmp_path):
@@ -76,7 +78,8 @@ def test_the_clock_stands_still_while_a_racer_is_scored(racing, monkeypatch, tmp
     monkeypatch.setattr(racing, "time", SimpleNamespace(process_time=lambda: now[0]))
     monkeypatch.setattr(racing, "expected_utility", lambda *_: now.__setitem__(0, now[0] + 1000) or 0.5)
     table = tmp_path / "table.csv"
-    scorer = racing.Scorer(contest_of(racing, seconds=20, points=4), None, 0, 100.0, "gpi-ls", table)
+    others = {"gpi-ls-idle": None}
+    scorer = racing.Scorer(contest_of(racing, seconds=20, points=4), None, 0, 100.0, "gpi-ls", table, others)
     for steps in range(20):
         scorer.look(steps, 2 * steps)
         now[0] += 1
@@ -87,7 +90,7 @@ def test_the_clock_stands_still_while_a_racer_is_scored(racing, monkeypatch, tmp
     so_far = table.with_suffix(".unfinished").read_text()
     assert so_far.splitlines()[-1] == "time,deep-sea-treasure-v0,gpi-ls,0,20.00,20,40,0.5"
     scorer.finish()
-    assert table.read_text() == so_far
+    assert table.read_text() == so_far + "time,deep-sea-treasure-v0,gpi-ls-idle,0,20.00,20,40,0.5\n"
     assert [path.name for path in tmp_path.iterdir()] == ["table.csv"]
 
 
@@ -125,6 +128,7 @@ def curves():
         ("time", "four-room-v0", "usfa", 0, 10.0 * point, 100 * point, 100 * point, 0.5 * point) for point in range(3)
     ]
     rows += [("30 steps", "four-room-v0", "usfa", 0, 3.0, 20, 30, 0.25)]
+    rows += [("30 steps", "four-room-v0", "usfa-loops-kept", 0, 3.0, 20, 30, -9.0)]  # at the end only
     return pd.DataFrame(
         rows, columns=["race", "environment", "algorithm", "seed", "seconds", "steps", "played", "utility"]
     )
@@ -144,6 +148,7 @@ def test_the_table_has_the_last_scores(race, curves):
     assert (sea["optimum is"], rooms["optimum is"]) == ("known", "unknown")
     few = table.loc[("30 steps", "four-room-v0", "usfa")]
     assert (few["expected utility"], few.steps, few.played) == (0.25, 20, 30)
+    assert table.loc[("30 steps", "four-room-v0", "usfa-loops-kept"), "expected utility"] == -9.0
 
 
 def test_the_figure_does_without_a_known_optimum(race, curves):

@@ -12,10 +12,10 @@ import json
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TextIO
 
 import gymnasium as gym
 import numpy as np
@@ -144,6 +144,8 @@ class Scorer:
     began: float  # time.process_time() before the racer was made; moves on while it is scored
     algorithm: str
     table: Path  # where the scores are written
+    others: Mapping[str, Player] = field(default_factory=dict)
+    """The same training acting in another way, by the name of its row: scored at the end only."""
     rows: list[tuple[float, int, int, float]] = field(default_factory=list)
     _due: float = 0.0
     _paused: bool = False
@@ -170,7 +172,7 @@ class Scorer:
 
     def score(self, steps: int, played: int) -> None:
         before, self._paused = time.process_time(), True
-        utility = expected_utility(self.contest, self.player, 1000 + self.seed)
+        utility = self._utility(self.player)
         self.rows.append((before - self.began, steps, played, utility))
         self.report()
         self.write()
@@ -191,15 +193,24 @@ class Scorer:
     def write(self) -> None:
         """Write the scores so far beside the table, so that a racer that is stopped leaves them."""
         with self._unfinished.open("w", newline="") as file:
-            table = csv.writer(file)
-            table.writerow(COLUMNS)
-            racer = [self.contest.race, self.contest.environment, self.algorithm, self.seed]
-            for seconds, steps, played, utility in self.rows:
-                table.writerow([*racer, f"{seconds:.2f}", steps, played, f"{utility:.6g}"])
+            csv.writer(file).writerow(COLUMNS)
+            for row in self.rows:
+                self._write(file, self.algorithm, row)
+
+    def _write(self, file: TextIO, algorithm: str, row: tuple[float, int, int, float]) -> None:
+        seconds, steps, played, utility = row
+        racer = [self.contest.race, self.contest.environment, algorithm, self.seed]
+        csv.writer(file).writerow([*racer, f"{seconds:.2f}", steps, played, f"{utility:.6g}"])
 
     def finish(self) -> None:
-        """Give the table its name: one that exists is complete."""
+        """Score the others, and give the table its name: one that exists is complete."""
+        with self._unfinished.open("a", newline="") as file:
+            for name, player in self.others.items():
+                self._write(file, name, (*self.rows[-1][:-1], self._utility(player)))
         self._unfinished.replace(self.table)
+
+    def _utility(self, player: Player) -> float:
+        return expected_utility(self.contest, player, 1000 + self.seed)
 
     @property
     def _unfinished(self) -> Path:

@@ -24,7 +24,9 @@ def main() -> None:
     torch.set_num_threads(1)
     began = time.process_time()
     learner, random_steps = make_learner(contest, seed)
-    scorer = Scorer(contest, LearnerPlayer(learner, contest.gamma), seed, began, algorithm, out)
+    player = LearnerPlayer(learner, contest.gamma)
+    others = {f"{algorithm}-loops-kept": LearnerPlayer(learner, contest.gamma, keep_loops=True)}
+    scorer = Scorer(contest, player, seed, began, algorithm, out, others)
     learner.now = time.process_time
     with suppress(TimeIsUp), closing(learner):
         while True:
@@ -56,17 +58,17 @@ def make_learner(contest: Contest, seed: int) -> tuple[Learner, int]:
 
 
 class LearnerPlayer:
-    """Acts as `usfa evaluate` does, with C = {w} and Eq. 3, and leaves loops."""
+    """Acts as `usfa evaluate` does, with C = {w} and Eq. 3, and leaves loops; without that with `keep_loops`."""
 
-    def __init__(self, learner: Learner, gamma: float) -> None:
+    def __init__(self, learner: Learner, gamma: float, keep_loops: bool = False) -> None:
         self._learner, self._gamma = learner, gamma
+        self._breaks_loops = not keep_loops and leaves_loops(Gpi(), learner.agent.remembers)
 
     def begin(self, w: Array) -> None:
         self._tasks = torch.from_numpy(w).float()
         observation = self._learner.agent.spec.observation
         actions = self._learner.agent.spec.actions
-        breaks_loops = leaves_loops(Gpi(), self._learner.agent.remembers)
-        self._loops = Loops(self._tasks, self._gamma) if breaks_loops else None
+        self._loops = Loops(self._tasks, self._gamma) if self._breaks_loops else None
         # Loops are kept for all episodes, also those that are over.
         self._seen = np.zeros((len(w), *observation.shape), np.float32)
         self._q, self._action = torch.zeros(len(w), actions), np.zeros(len(w), np.int64)
