@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -187,7 +187,8 @@ def room(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
     for seed in seeds:
         for name, own in (("learned", phi.text), ("given", "reward")):
             path = out / f"{name}-{frames}-{seed}"
-            run = usfa.train(replace(_room_config(frames, seed), phi=own), path, existing="resume", console=console)
+            config = replace(_room_config(chosen, frames, seed), phi=own)
+            run = usfa.train(config, path, existing="resume", console=console)
             score = partial(_room_scores, run.path, name == "learned", seed, console)
             rows.append(_cached(out / f"scores-{name}-{frames}-{seed}.csv", score).assign(phi=name, seed=seed))
     means = pd.concat(rows).groupby(["tasks", "seed", "phi"]).score.mean().unstack("phi").reset_index()
@@ -204,7 +205,7 @@ def _rounds(chosen: argparse.Namespace, console: Console) -> usfa.LearnedPhi:
     """Learn φ from random walks, then, in each further round, also from transitions of agents on the latest φ."""
     found, scouts = _room_phi(chosen, 0, [], console), []
     for index, frames in enumerate(chosen.scout_frames, 1):
-        config = replace(_room_config(frames, 0), phi=found.text)
+        config = replace(_room_config(chosen, frames, 0), phi=found.text)
         path = chosen.out / f"scout-{index}"
         scouts.append(str(usfa.train(config, path, existing="resume", console=console).path))
         found = _room_phi(chosen, index, scouts, console)
@@ -219,10 +220,17 @@ def _last_scout(chosen: argparse.Namespace) -> str:
     return f"scout-{len(chosen.steps) - 1}"
 
 
-def _room_config(frames: int, seed: int) -> TrainConfig:
+def _camera(chosen: argparse.Namespace) -> dict[str, Any]:
+    """Arguments of the room. Its usual field of view is not named, as in runs that know no other."""
+    usual = chosen.field_of_view == FIELD_OF_VIEW
+    return {"image_size": 42} | ({} if usual else {"field_of_view": chosen.field_of_view})
+
+
+def _room_config(chosen: argparse.Namespace, frames: int, seed: int) -> TrainConfig:
     base = preset("room-laptop")
     return replace(
         base,
+        environment_arguments=_camera(chosen),
         learner=replace(base.learner, budget=frames),
         evaluation=replace(base.evaluation, snapshots=1, tasks=("room-train",), candidates=("train",), episodes=1),
         seeds=(seed,),
@@ -247,7 +255,7 @@ def _room_phi(chosen: argparse.Namespace, index: int, scouts: Sequence[str], con
     config = FeaturesConfig(
         "room",
         ("tasks:room-train",),
-        environment_arguments={"image_size": 42},
+        environment_arguments=_camera(chosen),
         features=4,
         agent=",".join(scouts) or None,
         agent_share=chosen.scout_share,
@@ -291,7 +299,7 @@ def quality(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
         act: Behaviour = RandomActions(np.random.default_rng([1000, 3]), WALK, 0.75)
         if run is not None:
             act = AgentActions([usfa.load(chosen.out / run)], act, 1000, share=1.0)
-        data = _room_data(phi, phi.report.rewards, act, chosen.new_steps, 1000).thinned()
+        data = _room_data(chosen, phi, phi.report.rewards, act, chosen.new_steps, 1000).thinned()
         rows += _explained(episodes, data, predict(phi.model, data) @ phi.tasks.T)
     unknown = float("nan")
     rows += [("held-out fifth", *row, unknown, unknown) for row in zip(phi.report.rewards, phi.report.r2, strict=True)]
@@ -322,8 +330,10 @@ def networks(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["hidden", *data.names])
 
 
-def _room_data(phi: usfa.LearnedPhi, texts: Sequence[str], act: Behaviour, steps: int, seed: int) -> Transitions:
-    inside = source("room", image_size=42)
+def _room_data(
+    chosen: argparse.Namespace, phi: usfa.LearnedPhi, texts: Sequence[str], act: Behaviour, steps: int, seed: int
+) -> Transitions:
+    inside = source("room", **_camera(chosen))
     with inside.opened() as env:
         spec = ObservationSpec.of(env.observation_space)
     return collect(rewarded(inside, texts), texts, spec, act, steps, seed, history=phi.history)
@@ -339,7 +349,7 @@ def view(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
         act: Behaviour = RandomActions(np.random.default_rng(0), WALK, 0.75)
         if run is not None:
             act = AgentActions([usfa.load(chosen.out / run)], act, 0, share=1.0)
-        objects = _collected_objects(act, 12)
+        objects = _collected_objects(chosen, act, 12)
         for history in (1, 2, 4, 6, 10):
             found = objects.seen[:history].max(axis=0) >= 0.1
             shares = [found[objects.kind == kind].mean() for kind in range(4)]
@@ -355,9 +365,11 @@ class _Collected(NamedTuple):
     error: Array  # [N]  (r - φ·w)² of its reward; 0 without φ
 
 
-def _collected_objects(act: Behaviour, steps: int, phi: usfa.LearnedPhi | None = None) -> _Collected:
+def _collected_objects(
+    chosen: argparse.Namespace, act: Behaviour, steps: int, phi: usfa.LearnedPhi | None = None
+) -> _Collected:
     """Objects that are collected in an episode of 64 rooms, without those of the first steps."""
-    batch = RoomBatch(64, seeds=range(64), image_size=42)
+    batch = RoomBatch(64, seeds=range(64), **_camera(chosen))
     poses, places, errors = [batch.world.pose.copy()], [batch.world.objects.copy()], []
     past = History(1 if phi is None else phi.history, batch.observation)
     for _ in range(batch.rules.decisions):
@@ -377,18 +389,19 @@ def _collected_objects(act: Behaviour, steps: int, phi: usfa.LearnedPhi | None =
     shares = []
     for back in range(steps):
         there = (place[time - back, room, index] == place[time, room, index]).all(axis=1)
-        shares.append(np.where(there, _share_in_view(pose[time - back, room], place[time, room, index], kind), 0.0))
+        seen = _share_in_view(pose[time - back, room], place[time, room, index], kind, batch.field_of_view)
+        shares.append(np.where(there, seen, 0.0))
     error = np.stack(errors)[time, room, kind] if errors else np.zeros(len(kind))
     return _Collected(kind, np.stack(shares), error)
 
 
-def _share_in_view(pose: Array, place: Array, kind: NDArray[np.int64]) -> Array:
+def _share_in_view(pose: Array, place: Array, kind: NDArray[np.int64], field_of_view: float) -> Array:
     """Share of the area of objects [N, 2] that is within the view from poses [N, 3], also above and below."""
     x, y, heading = pose.T
     east, north = (place - np.stack([x, y], axis=1)).T
     depth = east * np.cos(heading) + north * np.sin(heading)
     right = east * np.sin(heading) - north * np.cos(heading)
-    edge = np.maximum(depth, 0) * np.tan(FIELD_OF_VIEW / 2)  # of the square image, from its centre
+    edge = np.maximum(depth, 0) * np.tan(np.radians(field_of_view) / 2)  # of the square image, from its centre
     width, lower, upper = BOXES[kind].T
     across = np.minimum(edge, right + width / 2) - np.maximum(-edge, right - width / 2)
     upright = np.minimum(EYE + edge, upper) - np.maximum(EYE - edge, lower)
@@ -408,7 +421,7 @@ def missed(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
     for episodes, run in _agents(chosen).items():
         act: Behaviour = RandomActions(np.random.default_rng(0), WALK, 0.75)
         act = AgentActions([usfa.load(chosen.out / run)], act, 0, share=1.0)
-        found = _collected_objects(act, phi.history, phi)
+        found = _collected_objects(chosen, act, phi.history, phi)
         now, before = found.seen[0], found.seen.max(axis=0)
         groups = {
             "a tenth or more of it, in s": now >= 0.1,
@@ -449,7 +462,7 @@ def infer_room(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
             tasks, met = [], 0
             for number, text in enumerate(rewards):
                 act = RandomActions(np.random.default_rng([number, 1]), WALK, 0.75)
-                data = _room_data(phi, (text,), act, steps, number)
+                data = _room_data(chosen, phi, (text,), act, steps, number)
                 tasks.append(usfa.infer_task(predict(phi.model, data), data.rewards[:, 0]).w)
                 met += int((data.rewards != 0).sum())
             score = mean_score(np.stack(tasks))
@@ -492,6 +505,9 @@ def main() -> None:
     )
     room_settings.add_argument(
         "--scout-frames", type=int, nargs="+", default=[500_000, 1_500_000], help="of training on φ, between rounds"
+    )
+    room_settings.add_argument(
+        "--field-of-view", type=float, default=FIELD_OF_VIEW, help="degrees; wider, more of what is collected is seen"
     )
     room_settings.add_argument("--scout-share", type=float, default=0.75, help="of the data, after the first round")
     room_settings.add_argument("--new-steps", type=int, default=30_000, help="of each kind of new episodes")

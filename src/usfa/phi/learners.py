@@ -246,7 +246,7 @@ class NetworkFit(NetworkLearner):
             return
         if not data.spec.is_image:
             raise InputError(
-                f"mirrored_actions is {mirrored}, but observations are vectors; expected images, or no mirrored actions."
+                f"mirrored_actions is {mirrored}, but observations are vectors; expected images, or no such setting."
             )
         valid = len(mirrored) == data.actions and all(0 <= a < data.actions for a in mirrored)
         if not valid or any(mirrored[mirrored[a]] != a for a in range(data.actions)):

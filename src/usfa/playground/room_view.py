@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from usfa.environments import Environment
 from usfa.environments.room import ACTIONS, OBJECTS, RoomRules
-from usfa.environments.room.drawing import Camera, draw, make_camera
+from usfa.environments.room.drawing import Camera, draw
 from usfa.environments.room.env import RoomBatch
 from usfa.environments.room.oracle import Oracle
 from usfa.environments.room.rules import split_arguments, wall_cells
@@ -36,12 +36,12 @@ class RoomView(EnvironmentView):
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         rules, camera = split_arguments(arguments, "The agent's environment_arguments")
-        self.rules, self._plan = rules, _room_plan(rules)
+        self._batch = RoomBatch(1, rules, **camera)
+        self.rules, self._plan = rules, _room_plan(rules, self._batch.field_of_view)
         self.features, self.presets = _object_infos(rules.types), _room_presets(rules.types)
         self.actions = [action.name for action in ACTIONS]
-        self._batch = RoomBatch(1, rules, **camera)
         self.observation, self.legal = self._batch.observation[0], self._batch.legal[0]  # updated in place
-        self._object_plan, self._objects = make_plan(rules), rules.objects
+        self._object_plan = make_plan(rules)
         self._camera: tuple[int, Camera] | None = None
         self._previous_pose = self._batch.world.pose.copy()
 
@@ -66,7 +66,7 @@ class RoomView(EnvironmentView):
 
     def picture(self, size: int, share: float = 1.0) -> Pixels:
         if self._camera is None or self._camera[0] != size:
-            self._camera = (size, make_camera(size, size, self._objects))
+            self._camera = (size, self._batch.camera(size))
         image = np.empty((1, size, size, 3), np.uint8)
         draw(self._batch.world._replace(pose=self._pose(share)), self._object_plan, self._camera[1], textures(), image)
         return image[0]
@@ -94,7 +94,7 @@ class DoomView(RenderedView):
         super().__init__(env)
         inner: Any = env.unwrapped
         rules: RoomRules = inner.rules
-        self.rules, self._plan = rules, _room_plan(rules)
+        self.rules, self._plan = rules, _room_plan(rules, inner.field_of_view)
         self.features, self.presets = _object_infos(rules.types), _room_presets(rules.types)
 
     def plan(self) -> dict[str, Any]:
@@ -105,9 +105,10 @@ class DoomView(RenderedView):
         return {"pose": np.round(self._info["agent"], 3).tolist(), "objects": objects}
 
 
-def _room_plan(rules: RoomRules) -> dict[str, Any]:
-    """Side of the room in metres, wall cells in rows from the south, and decisions per episode."""
-    return {"side": rules.side, "walls": wall_cells(rules).astype(int).tolist(), "decisions": rules.decisions}
+def _room_plan(rules: RoomRules, field_of_view: float) -> dict[str, Any]:
+    """Side of the room in metres, wall cells in rows from the south, decisions per episode, and degrees in view."""
+    walls = wall_cells(rules).astype(int).tolist()
+    return {"side": rules.side, "walls": walls, "decisions": rules.decisions, "view": field_of_view}
 
 
 def _object_infos(types: int) -> list[FeatureInfo]:

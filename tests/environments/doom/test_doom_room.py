@@ -350,15 +350,16 @@ def test_the_embedded_room_has_the_same_camera_and_spaces(room):
         assert getattr(room, name) == getattr(embedded, name)
 
 
+@pytest.mark.parametrize("field_of_view", [80, 110])
 @pytest.mark.parametrize("size", [(84, 84), (42, 42), (60, 80), (120, 160), (21, 21), (200, 200)])
-def test_sizes(size):
-    camera = Camera(*size)
+def test_sizes(size, field_of_view):
+    camera = Camera(*size, field_of_view)
     rows, columns = camera.screen
     assert camera.scale * size[0] <= rows
     assert camera.scale * size[1] <= columns
     assert camera.image(np.zeros((rows, columns, 3), np.uint8)).shape == (*size, 3)
     focal = columns / 2 / math.tan(math.radians(camera.screen_view / 2))
-    assert 2 * math.degrees(math.atan(size[1] * camera.scale / 2 / focal)) == pytest.approx(80, abs=1)
+    assert 2 * math.degrees(math.atan(size[1] * camera.scale / 2 / focal)) == pytest.approx(field_of_view, abs=1)
 
 
 def test_a_smaller_image_is_the_same_view(room):
@@ -461,7 +462,7 @@ def test_actions_that_do_not_exist(room, action):
         ({"types": 9}, r"^types is 9; expected 2 to 8\.$"),
         ({"image_size": 5}, r"^image_size is 5 by 5; expected 8 by 8 to 600 by 800\.$"),
         ({"image_size": (84, 900)}, r"^image_size is 84 by 900; expected 8 by 8 to 600 by 800\.$"),
-        ({"image_size": (120, 8)}, r"^image_size is 120 by 8; the Doom room needs it wider\.$"),
+        ({"image_size": (120, 8)}, r"^image_size is 120 by 8; the Doom room needs it wider, or field_of_view smaller\.$"),
         ({"render_mode": "human"}, r"^render_mode is 'human'; expected None or 'rgb_array'\.$"),
         ({"speed": 1.0}, r"^speed is 1\.0; expected more than 0, at most 0\.9375 metres"),
         (

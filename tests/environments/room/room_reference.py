@@ -12,8 +12,8 @@ NEAR = 0.2
 SURFACE, SPRITE, LEVELS = 64, 128, 7
 
 
-def reference_image(rules, pose, objects, alive, size):
-    focal = size / 2 / math.tan(FIELD_OF_VIEW / 2)
+def reference_image(rules, pose, objects, alive, size, field_of_view=FIELD_OF_VIEW):
+    focal = size / 2 / math.tan(math.radians(field_of_view) / 2)
     blocks = list(wall_blocks(rules))
     image = np.zeros((size, size, 3))
     for row in range(size):

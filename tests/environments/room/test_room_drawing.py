@@ -8,23 +8,26 @@ PILLARS = "......\n.#..#.\n......\n......\n.#..#.\n......"
 
 
 @pytest.mark.parametrize(
-    ("rules", "size"),
+    ("rules", "size", "field_of_view"),
     [
-        (RoomRules(), 84),
-        (RoomRules(types=8, objects_per_type=2), 42),
-        (RoomRules(layout=PILLARS, side=12), 42),
-        (RoomRules(side=5, objects_per_type=3), 31),
+        (RoomRules(), 84, 80),
+        (RoomRules(types=8, objects_per_type=2), 42, 80),
+        (RoomRules(layout=PILLARS, side=12), 42, 80),
+        (RoomRules(side=5, objects_per_type=3), 31, 80),
+        (RoomRules(), 42, 110),
+        (RoomRules(side=5, objects_per_type=3), 42, 35.5),
     ],
 )
-def test_the_fast_view_agrees_with_the_literal_one(rules, size):
+def test_the_fast_view_agrees_with_the_literal_one(rules, size, field_of_view):
     """At most 2 % of the pixels differ by more than 6 of 255: texels whose border a ray meets within rounding."""
     rooms = 2 if size > 50 else 4
-    batch = RoomBatch(rooms, rules, seeds=range(50, 50 + rooms), image_size=size)
+    seeds = range(50, 50 + rooms)
+    batch = RoomBatch(rooms, rules, seeds=seeds, image_size=size, field_of_view=field_of_view)
     for action in np.random.default_rng(1).integers(8, size=(20, rooms)):
         batch.step(action)
     for room in range(rooms):
         world = batch.world
-        expected = reference_image(rules, world.pose[room], world.objects[room], world.alive[room], size)
+        expected = reference_image(rules, world.pose[room], world.objects[room], world.alive[room], size, field_of_view)
         wrong = abs(expected - batch.observation[room]).max(axis=-1) > 6
         assert wrong.mean() < 0.02
 

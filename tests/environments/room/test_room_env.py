@@ -76,8 +76,9 @@ def test_state_goes_on_exactly():
     np.testing.assert_array_equal(env.reset()[0], other.reset()[0])
 
 
-def test_render_is_the_same_view_larger():
-    env = Room(render_mode="rgb_array", render_size=252)
+@pytest.mark.parametrize("field_of_view", [80, 110])
+def test_render_is_the_same_view_larger(field_of_view):
+    env = Room(render_mode="rgb_array", render_size=252, field_of_view=field_of_view)
     observation, _ = env.reset(seed=5)
     large = env.render()
     assert large.shape == (252, 252, 3)
@@ -91,6 +92,7 @@ def test_render_is_the_same_view_larger():
     [
         ({"render_mode": "human"}, "render_mode is 'human'; expected 'rgb_array' or None."),
         ({"render_size": 1}, "render_size is 1"),
+        ({"field_of_view": 180}, "field_of_view is 180; expected 20 to 150 degrees."),
         ({"rules": RoomRules(), "types": 2}, "rules is given together with types; expected one or the other."),
         ({"colour": "red"}, "cannot be made with"),
     ],

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from usfa.environments.doom.scenario import MAP, TICS, UNITS, counter_slots, object_type, write_scenario
 from usfa.environments.room.objects import OBJECTS
-from usfa.environments.room.rules import ACTIONS, FIELD_OF_VIEW, Action, RoomRules, given_rules
+from usfa.environments.room.rules import ACTIONS, FIELD_OF_VIEW, Action, RoomRules, check_field_of_view, given_rules
 from usfa.errors import InputError
 
 if TYPE_CHECKING:
@@ -43,13 +43,17 @@ class Camera:
 
     height: int
     width: int
+    field_of_view: float = FIELD_OF_VIEW  # degrees, of the image's width
 
     def __post_init__(self) -> None:
+        check_field_of_view(self.field_of_view)
         tallest, widest = _SCREENS[-1]
         if not 8 <= self.height <= tallest or not 8 <= self.width <= widest:
             raise InputError(f"image_size is {self.height} by {self.width}; expected 8 by 8 to {tallest} by {widest}.")
         if self.screen_view > _WIDEST_VIEW:
-            raise InputError(f"image_size is {self.height} by {self.width}; the Doom room needs it wider.")
+            raise InputError(
+                f"image_size is {self.height} by {self.width}; the Doom room needs it wider, or field_of_view smaller."
+            )
 
     @property
     def screen(self) -> tuple[int, int]:
@@ -64,9 +68,9 @@ class Camera:
 
     @property
     def screen_view(self) -> int:
-        """Field of view of the whole screen, in degrees, that gives the image its FIELD_OF_VIEW."""
+        """Field of view of the whole screen, in degrees, that gives the image its own."""
         share = self.width * self.scale / self.screen[1]
-        return round(math.degrees(2 * math.atan(math.tan(FIELD_OF_VIEW / 2) / share)))
+        return round(math.degrees(2 * math.atan(math.tan(math.radians(self.field_of_view) / 2) / share)))
 
     def image(self, screen: Image) -> Image:
         """Cut the image out of a screen, as a copy."""
@@ -203,6 +207,7 @@ class DoomRoom(gym.Env[Image, np.int64]):
         render_mode: None or "rgb_array".
         positions: whether `info` holds "agent", [x, y, heading], and "objects", a row [type, x, y] for each of them,
             in metres and radians, counter-clockwise from the x axis; a little slower.
+        field_of_view: degrees that an image spans from left to right.
         rules: the room; or give its fields by name, see :class:`~usfa.environments.room.RoomRules`.
     """
 
@@ -212,6 +217,7 @@ class DoomRoom(gym.Env[Image, np.int64]):
         *,
         render_mode: str | None = None,
         positions: bool = False,
+        field_of_view: float = FIELD_OF_VIEW,
         rules: RoomRules | None = None,
         **fields: Any,
     ) -> None:
@@ -221,7 +227,8 @@ class DoomRoom(gym.Env[Image, np.int64]):
         self.render_mode = render_mode
         self.rules = given_rules(rules, fields)
         height, width = image_size if isinstance(image_size, tuple) else (image_size, image_size)
-        self._engine = Engine(self.rules, Camera(height, width), positions=positions)
+        self.field_of_view = field_of_view
+        self._engine = Engine(self.rules, Camera(height, width, field_of_view), positions=positions)
         self._positions = positions
         self.action_names = tuple(action.name for action in ACTIONS)
         self.step_limit = self.rules.decisions

@@ -62,8 +62,9 @@ class Camera(NamedTuple):
     away: NDArray[np.float32]  # [K]  their depths
 
 
-def make_camera(height: int, width: int, objects: int) -> Camera:
-    focal = width / 2 / math.tan(FIELD_OF_VIEW / 2)
+def make_camera(height: int, width: int, objects: int, field_of_view: float = FIELD_OF_VIEW) -> Camera:
+    """A camera for images [height, width] that span `field_of_view` degrees from left to right."""
+    focal = width / 2 / math.tan(math.radians(field_of_view) / 2)
     below = np.arange(height) + 0.5 - height / 2  # pixels below the horizon
     elevation = np.where(below > 0, EYE, CEILING - EYE)
     depth = np.minimum(elevation * focal / np.maximum(abs(below), 1e-9), _FAR)

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from usfa.environments.batch import Step
-from usfa.environments.room.drawing import draw, make_camera
+from usfa.environments.room.drawing import Camera, draw, make_camera
 from usfa.environments.room.objects import OBJECTS
-from usfa.environments.room.rules import ACTIONS, RoomRules, given_rules
+from usfa.environments.room.rules import ACTIONS, FIELD_OF_VIEW, RoomRules, check_field_of_view, given_rules
 from usfa.environments.room.textures import textures
 from usfa.environments.room.world import World, advance, make_outcome, make_plan, make_world, start
 from usfa.errors import InputError
@@ -35,6 +35,7 @@ class RoomBatch:
         seeds: one per room, as in :meth:`reset`; by default 0 to B - 1.
         image_size: H = W in pixels.
         frame_stack: number of latest frames in an observation, newest last along the channels.
+        field_of_view: degrees that an image spans from left to right.
         gamma: γ, the discount of a :class:`Step`.
     """
 
@@ -52,11 +53,13 @@ class RoomBatch:
         seeds: Sequence[int] | None = None,
         image_size: int = 84,
         frame_stack: int = 1,
+        field_of_view: float = FIELD_OF_VIEW,
         gamma: float = 0.99,
     ) -> None:
         _check_range("size", size, 1, 100_000)
         _check_range("image_size", image_size, 8, 2048)
         _check_range("frame_stack", frame_stack, 1, 64)
+        check_field_of_view(field_of_view)
         if not 0 < gamma <= 1:
             raise InputError(f"gamma is {gamma}; expected a number above 0, at most 1.")
         self.rules = rules = rules or RoomRules()
@@ -64,7 +67,8 @@ class RoomBatch:
         self.gamma = gamma
         self._plan = make_plan(rules)
         self.world: World = make_world(rules, size)
-        self._camera, self._textures = make_camera(image_size, image_size, self.rules.objects), textures()
+        self.field_of_view = field_of_view
+        self._camera, self._textures = self.camera(image_size), textures()
         self._frame = np.zeros((size, image_size, image_size, 3), np.uint8)
         stacked = (size, image_size, image_size, 3 * frame_stack)
         self.observation = self._frame if frame_stack == 1 else np.zeros(stacked, np.uint8)
@@ -116,8 +120,12 @@ class RoomBatch:
         """Draw the present views at another size, [B, image_size, image_size, 3]."""
         _check_range("image_size", image_size, 8, 2048)
         images = np.empty((len(self), image_size, image_size, 3), np.uint8)
-        draw(self.world, self._plan, make_camera(image_size, image_size, self.rules.objects), self._textures, images)
+        draw(self.world, self._plan, self.camera(image_size), self._textures, images)
         return images
+
+    def camera(self, image_size: int) -> Camera:
+        """A camera for images of another size with the same field of view."""
+        return make_camera(image_size, image_size, self.rules.objects, self.field_of_view)
 
     def _show(self) -> None:
         draw(self.world, self._plan, self._camera, self._textures, self._frame)
@@ -150,13 +158,24 @@ class RoomBatch:
 
 
 def room_batch(
-    seeds: Sequence[int], gamma: float, image_size: int = 84, frame_stack: int = 1, **fields: Any
+    seeds: Sequence[int],
+    gamma: float,
+    image_size: int = 84,
+    frame_stack: int = 1,
+    field_of_view: float = FIELD_OF_VIEW,
+    **fields: Any,
 ) -> RoomBatch:
     """Make a batch from the arguments of :class:`Room`; those for rendering have no effect."""
     for name in ("render_mode", "render_size"):
         fields.pop(name, None)
     return RoomBatch(
-        len(seeds), RoomRules(**fields), seeds=seeds, image_size=image_size, frame_stack=frame_stack, gamma=gamma
+        len(seeds),
+        RoomRules(**fields),
+        seeds=seeds,
+        image_size=image_size,
+        frame_stack=frame_stack,
+        field_of_view=field_of_view,
+        gamma=gamma,
     )
 
 
@@ -187,6 +206,7 @@ class Room(gym.Env[Image, np.int64]):
         frame_stack: frames in an observation.
         render_mode: "rgb_array" or None.
         render_size: height and width of the image that :meth:`render` returns.
+        field_of_view: degrees that an image spans from left to right; it is square, so also from top to bottom.
         rules: the room; or give its fields by name (`types=2, side=8.0, layout="..."`), see :class:`RoomRules`.
     """
 
@@ -198,6 +218,7 @@ class Room(gym.Env[Image, np.int64]):
         frame_stack: int = 1,
         render_mode: str | None = None,
         render_size: int = 336,
+        field_of_view: float = FIELD_OF_VIEW,
         rules: RoomRules | None = None,
         **fields: Any,
     ) -> None:
@@ -206,7 +227,9 @@ class Room(gym.Env[Image, np.int64]):
         _check_range("render_size", render_size, 8, 2048)
         self.rules = given_rules(rules, fields)
         self.render_mode, self.render_size = render_mode, render_size
-        self._batch = RoomBatch(1, self.rules, image_size=image_size, frame_stack=frame_stack)
+        self._batch = RoomBatch(
+            1, self.rules, image_size=image_size, frame_stack=frame_stack, field_of_view=field_of_view
+        )
         self._ready = False
         self.action_names = self._batch.action_names
         self.step_limit = self.rules.decisions

@@ -23,6 +23,7 @@ __all__ = [
     "SUBSTEPS",
     "Action",
     "RoomRules",
+    "check_field_of_view",
     "free_places",
     "given_rules",
     "split_arguments",
@@ -33,8 +34,9 @@ __all__ = [
 SUBSTEPS = 4  # frames of 1/60 s per decision
 EYE = 0.9  # metres from the floor to the camera
 CEILING = 2.4  # metres from the floor to the ceiling
-FIELD_OF_VIEW = math.radians(80)  # of the image's width
-CAMERA_ARGUMENTS = ("image_size", "frame_stack")  # arguments that change only the observation
+FIELD_OF_VIEW = 80.0  # degrees, of the image's width, unless another one is given
+CAMERA_ARGUMENTS = {"image_size": int, "frame_stack": int, "field_of_view": float}
+"""Arguments that change only the observation, with their types."""
 _SPACING = 0.25  # metres between the points of the lattice in `free_places`
 
 
@@ -152,6 +154,12 @@ def given_rules(rules: RoomRules | None, fields: Mapping[str, Any]) -> RoomRules
     return rules or RoomRules(**fields)
 
 
+def check_field_of_view(degrees: float) -> None:
+    """Raise InputError unless an image can span so many degrees."""
+    if not 20 <= degrees <= 150:
+        raise InputError(f"field_of_view is {degrees}; expected 20 to 150 degrees.")
+
+
 def split_arguments(arguments: Mapping[str, Any], where: str) -> tuple[RoomRules, dict[str, Any]]:
     """Split an environment's arguments into rules and the camera arguments of :class:`RoomBatch`.
 
@@ -159,7 +167,7 @@ def split_arguments(arguments: Mapping[str, Any], where: str) -> tuple[RoomRules
         arguments: as in a file or on the command line.
         where: their name in error messages.
     """
-    camera = {name: int(arguments[name]) for name in CAMERA_ARGUMENTS if name in arguments}
+    camera = {name: kind(arguments[name]) for name, kind in CAMERA_ARGUMENTS.items() if name in arguments}
     fields = {name: value for name, value in arguments.items() if name not in camera}
     return from_json(RoomRules, fields, where), camera
 

@@ -84,7 +84,8 @@ export class RoomMap {
     pen.globalAlpha = 0.13;
     pen.beginPath();
     pen.moveTo(px, py);
-    pen.arc(px, py, 3 * scale, -heading - 0.7, -heading + 0.7);
+    const side = (this.plan.view * Math.PI) / 360;
+    pen.arc(px, py, 3 * scale, -heading - side, -heading + side);
     pen.fill();
     pen.globalAlpha = 1;
     pen.beginPath();
