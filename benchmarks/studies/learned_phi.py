@@ -38,7 +38,7 @@ from usfa.decisions import CandidateSet, Gpi
 from usfa.environments import History, ObservationSpec, rewarded, source
 from usfa.environments.room import OBJECTS, RoomBatch
 from usfa.environments.room.drawing import NEAR
-from usfa.environments.room.rules import EYE, FIELD_OF_VIEW
+from usfa.environments.room.rules import ACTIONS, EYE, FIELD_OF_VIEW
 from usfa.environments.room.textures import BOXES
 from usfa.environments.room.yardstick import read_yardstick
 from usfa.environments.tabular import one_state_mdp, trip_mdp
@@ -71,7 +71,10 @@ HIDDEN = {  # preset: the rewards that are observed instead of φ
 }
 WALK = (0.3, 0.02, 0.02, 0.02, 0.1, 0.1, 0.22, 0.22)
 """Probabilities of actions in the room: mostly forward, because objects collected while moving backwards are unseen."""
-MIRRORED = (0, 1, 3, 2, 5, 4, 7, 6)
+MIRRORED = tuple(
+    next(index for index, b in enumerate(ACTIONS) if (b.forward, b.strafe, b.turn) == (a.forward, -a.strafe, -a.turn))
+    for a in ACTIONS
+)
 """Actions of the room with left and right swapped."""
 FIRST_FIT = NetworkFit(convolutions=((16, 4, 2), (32, 3, 2), (32, 3, 1)), batch=128, mirrored_actions=MIRRORED)
 """Learner of φ of the room from random walks."""
@@ -221,7 +224,7 @@ def _last_scout(chosen: argparse.Namespace) -> str:
 
 
 def _camera(chosen: argparse.Namespace) -> dict[str, Any]:
-    """Arguments of the room. Its usual field of view is not named, as in runs that know no other."""
+    """Arguments of the room. The default field of view is left out, so that earlier runs can be resumed."""
     usual = chosen.field_of_view == FIELD_OF_VIEW
     return {"image_size": 42} | ({} if usual else {"field_of_view": chosen.field_of_view})
 
@@ -507,7 +510,10 @@ def main() -> None:
         "--scout-frames", type=int, nargs="+", default=[500_000, 1_500_000], help="of training on φ, between rounds"
     )
     room_settings.add_argument(
-        "--field-of-view", type=float, default=FIELD_OF_VIEW, help="degrees; wider, more of what is collected is seen"
+        "--field-of-view",
+        type=float,
+        default=FIELD_OF_VIEW,
+        help="in degrees; a wider camera sees more of the objects that are collected",
     )
     room_settings.add_argument("--scout-share", type=float, default=0.75, help="of the data, after the first round")
     room_settings.add_argument("--new-steps", type=int, default=30_000, help="of each kind of new episodes")

@@ -25,8 +25,8 @@ class Diverged(InputError):
 
 
 def counted(number: int, one: str, many: str) -> str:
-    """A number with its noun: "1 entry", "2 entries"."""
-    return f"{number} {one if number == 1 else many}"
+    """A number with its noun: "1 entry", "2,000 entries"."""
+    return f"{number:,} {one if number == 1 else many}"
 
 
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> InputError:

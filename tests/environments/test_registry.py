@@ -182,6 +182,14 @@ def test_sources_know_what_is_faster_together():
     assert (room.rules, feature_count(room)) == (batch.rules, 3)
 
 
+def test_rooms_have_the_same_camera_together_as_they_have_alone():
+    rooms = source("room", image_size=12, field_of_view=110)
+    together, alone = rooms.batch([3], 0.9), rooms.one()
+    alone._batch.reset([3])
+    assert np.array_equal(together.observation, alone._batch.observation)
+    assert not np.array_equal(together.observation, source("room", image_size=12).batch([3], 0.9).observation)
+
+
 def test_frames_are_stacked_together_as_they_are_alone():
     rooms = source("room", image_size=12, frame_stack=2)
     assert rooms.batch([0], 0.9).observation.shape[1:] == rooms.one().observation_space.shape == (12, 12, 6)

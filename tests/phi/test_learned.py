@@ -450,6 +450,13 @@ def test_learning_is_resumed_to_the_bit(trip_data, learner):
         assert torch.equal(tensor, resumed.state_dict()[name]), name
 
 
+def test_a_checkpoint_of_another_network_is_refused(trip_data):
+    learner, keeper = replace(SMALL, steps=501), _Keeper()
+    learner.fit(trip_data, 3, 0, keeper)
+    with pytest.raises(InputError, match=r"^The run was begun with another network of φ; expected"):
+        replace(learner, hidden=(32,)).fit(trip_data, 3, 0, keeper)
+
+
 # --- bad input ---
 
 

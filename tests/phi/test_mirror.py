@@ -4,10 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
+import usfa
 from usfa.environments import ObservationSpec
+from usfa.environments.room.rules import ACTIONS
 from usfa.errors import InputError
 from usfa.phi import NetworkFit, NoProgress, Transitions, predict
+from usfa.phi.learners import half_mirrored
 from usfa.phi.quality import r_squared
 
 SIZE, STAY = 8, 2
@@ -51,11 +55,43 @@ def test_what_was_seen_on_the_left_holds_on_the_right(history):
     assert explained(LEARNER) < 0.5
 
 
-@pytest.mark.parametrize("mirrored", [(1, 0), (1, 2, 0), (1, 0, 3), (1, 0, -1), (0, 0, 2)])
-def test_mirrored_actions_that_do_not_fit(mirrored):
-    data, _ = spots(1)
-    with pytest.raises(InputError, match="expected the mirrored action of each of the 3 actions"):
-        replace(LEARNER, mirrored_actions=mirrored).fit(data, 1, 0, NoProgress())
+def test_images_and_actions_of_the_first_half_are_mirrored():
+    observation = torch.arange(2 * 2 * 3 * 2).reshape(2, 2, 3, 2)  # [N, height, width, H · C]
+    after = observation[..., :1]
+    action = torch.tensor([[-1, 0], [1, 2]])
+    mirrored = half_mirrored(observation, action, after, (1, 0, STAY))
+    assert mirrored[1].tolist() == [[-1, 1], [1, 2]]
+    for images, found in ((observation, mirrored[0]), (after, mirrored[2])):
+        for column in range(3):
+            assert torch.equal(found[0, :, column], images[0, :, 2 - column])
+        assert torch.equal(found[1], images[1])
+
+
+@pytest.mark.parametrize("mirrored", [(1, 2, 0), (1, 0, 3), (1, 0, -1), (0, 0, 2)])
+def test_mirroring_twice_changes_nothing(mirrored):
+    with pytest.raises(InputError, match="mirroring twice changes nothing"):
+        replace(LEARNER, mirrored_actions=mirrored)
+
+
+def test_mirrored_actions_are_checked_before_data_are_collected(tmp_path):
+    learner = replace(LEARNER, mirrored_actions=(1, 0))
+    arguments = {"image_size": 12, "side": 5.0, "decisions": 20}
+    with pytest.raises(InputError, match="expected the mirrored action of each of the 8 actions"):
+        usfa.learn_features(
+            "room",
+            "tasks:room-train",
+            learner=learner,
+            steps=10**9,
+            environment_arguments=arguments,
+            out=tmp_path / "phi",
+        )
+
+
+def test_the_mirror_of_the_room():
+    """The study's actions: the same path on the other side."""
+    mirrored = (0, 1, 3, 2, 5, 4, 7, 6)
+    for action, other in zip(ACTIONS, mirrored, strict=True):
+        assert ACTIONS[other] == replace(action, name=ACTIONS[other].name, strafe=-action.strafe, turn=-action.turn)
 
 
 def test_vectors_have_no_mirror_image():

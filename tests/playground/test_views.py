@@ -48,6 +48,12 @@ def test_what_the_agent_sees_is_its_observation():
     assert view.observation.shape == (24, 24, 6)
 
 
+def test_the_picture_and_the_map_have_the_camera_of_the_agent():
+    view = RoomView({"image_size": 24, "field_of_view": 110})
+    np.testing.assert_array_equal(view.picture(24), view.observation)
+    assert view.plan()["view"] == 110
+
+
 def test_the_map_has_every_object_of_the_room():
     view = RoomView({"image_size": 24, "objects_per_type": 2, "layout": "....\n.#..\n....\n...."})
     assert [kind for kind, *_ in view.position()["objects"]] == [0, 0, 1, 1, 2, 2, 3, 3]

@@ -117,6 +117,24 @@ def test_beside_steps_less_time_first_takes_updates_and_then_steps(usual):
     assert updates_per_step(impossible) == pytest.approx(1 / 16, rel=0.3)
     assert {relaxed.budget, hurried.budget, impossible.budget} == {10_000}
     assert relaxed.time_limit > hurried.time_limit > impossible.time_limit
+    assert (relaxed.tasks, impossible.tasks) == ("task|simplex", "simplex")  # the latter has no update per step
+
+
+def test_time_for_some_of_the_updates_is_used(usual):
+    config = plan(usual, 100_000, 17, SLOW).config
+    density = updates_per_step(config.learner)
+    assert 1.1 / 16 < density < 0.5
+    assert 100_000 * (SLOW.step + SLOW.acting + density * SLOW.update) == pytest.approx(
+        config.learner.time_limit, rel=0.05
+    )
+
+
+def test_steps_that_there_is_no_time_for_are_neither_promised_nor_waited_for(usual):
+    """About 9,400 of a million steps can be made in a minute."""
+    planned = plan(usual, 1_000_000, 1, SLOW)
+    assert "about 9," in planned.sentence
+    learner = planned.config.learner
+    assert planned.config.checkpoint_every * 20 <= 10_000 // (learner.environments * learner.trajectory_length)
 
 
 def test_quick_steps_get_more_of_the_time_than_more_updates_for_each(usual):

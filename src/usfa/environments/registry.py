@@ -67,12 +67,12 @@ ENVIRONMENTS: dict[str, _Entry] = {
     "room": _Entry(
         "room:Room",
         "first-person room (Section 4.2): TVs, balls, hats and balloons, 84×84 pixels, D=4; arguments image_size, "
-        "types, objects_per_type, side, layout, respawn, decisions, frame_stack",
+        "types, objects_per_type, side, layout, respawn, decisions, frame_stack, field_of_view",
         batch="room.env:room_batch",
     ),
     "room-doom": _Entry(
         "doom:DoomRoom",
-        "the same room on ViZDoom (extra doom), D=4; arguments image_size and those of the room",
+        "the same room on ViZDoom (extra doom), D=4; arguments image_size, field_of_view and those of the room",
     ),
 }
 """The built-in environments by their name on the command line."""

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from usfa.environments import ObservationSpec
 from usfa.errors import Diverged, InputError
 from usfa.networks import Precision, autocast, convolutions_for
 from usfa.phi.data import Transitions
@@ -69,6 +70,9 @@ class PhiLearner(ABC):
     """
 
     supervised: bool = True
+
+    def check(self, observation: ObservationSpec, actions: int) -> None:  # noqa: B027
+        """Raise InputError if φ of such an environment cannot be learned; called before data are collected."""
 
     @abstractmethod
     def fit(self, data: Transitions, features: int, seed: int, progress: Progress) -> PhiModel:
@@ -217,8 +221,27 @@ class NetworkFit(NetworkLearner):
     """For images of environments in which left and right can be swapped: for each action, the one that does the same in
     the mirror. Half of the transitions of each update are mirrored then."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        mirrored = self.mirrored_actions
+        actions = len(mirrored)
+        if any(not 0 <= a < actions for a in mirrored) or any(mirrored[mirrored[a]] != a for a in range(actions)):
+            raise InputError(
+                f"mirrored_actions is {mirrored}; expected the mirrored action of each action, such that mirroring "
+                "twice changes nothing."
+            )
+
+    def check(self, observation: ObservationSpec, actions: int) -> None:
+        mirrored = self.mirrored_actions
+        if mirrored and not observation.is_image:
+            raise InputError(f"mirrored_actions is {mirrored}, but observations are vectors; expected ().")
+        if mirrored and len(mirrored) != actions:
+            raise InputError(
+                f"mirrored_actions is {mirrored}; expected the mirrored action of each of the {actions} actions."
+            )
+
     def fit(self, data: Transitions, features: int, seed: int, progress: Progress) -> NetworkPhi:
-        self._check_mirror(data)
+        self.check(data.spec, data.actions)
         model = self.make_network(data, features, "transition", seed)
         mean, scale = _moments(data)
         targets = torch.from_numpy((np.where(data.seen, data.rewards, 0.0) - mean) / scale).float()
@@ -227,11 +250,11 @@ class NetworkFit(NetworkLearner):
         weights = torch.from_numpy(weight.astype(np.float32))[:, None] * torch.from_numpy(data.seen)
 
         def loss_of(rows: Tensor) -> Tensor:
-            inputs = part_of(data, rows)
+            observation, action, after, rewards = part_of(data, rows)
             if self.mirrored_actions:
-                inputs = _half_mirrored(*inputs, self.mirrored_actions)
+                observation, action, after = half_mirrored(observation, action, after, self.mirrored_actions)
             with autocast(torch.device("cpu"), self.precision):
-                predicted = model(*inputs).float()
+                predicted = model(observation, action, after, rewards).float()
             return (weights[rows] * (predicted - targets[rows]) ** 2).mean()
 
         descend(model, loss_of, chance, self, seed, progress)
@@ -240,33 +263,18 @@ class NetworkFit(NetworkLearner):
             model.output.bias.copy_(model.output.bias * torch.from_numpy(scale) + torch.from_numpy(mean))
         return model
 
-    def _check_mirror(self, data: Transitions) -> None:
-        mirrored = self.mirrored_actions
-        if not mirrored:
-            return
-        if not data.spec.is_image:
-            raise InputError(
-                f"mirrored_actions is {mirrored}, but observations are vectors; expected images, or no such setting."
-            )
-        valid = len(mirrored) == data.actions and all(0 <= a < data.actions for a in mirrored)
-        if not valid or any(mirrored[mirrored[a]] != a for a in range(data.actions)):
-            raise InputError(
-                f"mirrored_actions is {mirrored}; expected the mirrored action of each of the {data.actions} actions, "
-                "such that mirroring twice changes nothing."
-            )
 
-
-def _half_mirrored(
-    observation: Tensor, action: Tensor, after: Tensor, rewards: Tensor, mirrored: tuple[int, ...]
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The transitions, of which the first half is seen in a mirror. Their order is random."""
+def half_mirrored(
+    observation: Tensor, action: Tensor, after: Tensor, mirrored: tuple[int, ...]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Mirror the first half of the transitions; rows are in random order."""
     half = len(action) // 2
     actions = torch.tensor([*mirrored, -1])  # -1, before an episode, stays
 
-    def seen(images: Tensor) -> Tensor:
+    def half_flipped(images: Tensor) -> Tensor:
         return torch.cat([images[:half].flip(2), images[half:]])
 
-    return seen(observation), torch.cat([actions[action[:half]], action[half:]]), seen(after), rewards
+    return half_flipped(observation), torch.cat([actions[action[:half]], action[half:]]), half_flipped(after)
 
 
 def _chances(data: Transitions) -> NDArray[np.float64]:

@@ -1,10 +1,11 @@
 """The budget rule: choose environments, updates per step and scoring from a number of steps or minutes.
 
-Learning needs thousands of updates, whatever the number of steps. With fewer steps than the default, there are at least
-as many updates as by default, up to one per step, each on different replayed transitions; if the budget is a number of
-steps, even more of them. This overestimates the values of actions that were hardly tried; an ensemble of two networks,
-of which the lower value counts, counters that. With few steps, environments also keep a preference, often an extreme
-one, for a whole episode, so that such actions are tried. docs/mo-gymnasium.md has the effect of each.
+Learning needs thousands of updates, whatever the number of steps. With fewer steps than the default, each step gets
+more updates, each on different replayed transitions, up to one update per step: in total as many as by default, or up
+to MORE_UPDATES times as many if the number of steps is given and observations are not images. Too little time lowers
+this. So many updates overestimate the values of actions that were hardly tried; an ensemble of two networks, of which
+the lower value counts, counters that. With few steps, environments also keep a preference, often an extreme one, for
+a whole episode, so that such actions are tried. docs/mo-gymnasium.md has the effect of each.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import gymnasium as gym
 import numpy as np
 
 from usfa.environments import Environment, EnvironmentSource
-from usfa.errors import InputError
+from usfa.errors import InputError, counted
 from usfa.evaluation import measuring_steps
 from usfa.learning import Learner, LearnerConfig
 from usfa.runs.config import EvaluationConfig, TrainConfig
@@ -34,7 +35,7 @@ MAX_UPDATES_PER_STEP = 1.0
 MORE_UPDATES = 3.0
 """Maximum number of updates relative to those of the default, if the steps are given and not the time."""
 FEW_STEPS = 0.9
-"""Steps count as few if the updates of the default would be more than this per step: other settings suit them."""
+"""Steps are few if the updates of the default would be more than this per step; they need other settings."""
 MOST_TIME_ON_UPDATES = 4.0
 """Maximum time of updates relative to that of steps, if the budget is only a time: if steps are quick, there are more
 steps rather than more updates per step."""
@@ -96,18 +97,18 @@ def plan(
         costs: from :func:`measured_costs`.
         large_scale: `network.output_scale` with few steps; by default unchanged.
         images: whether observations are images; then no random actions are repeated, and there are never more updates
-            than by default.
+            in total than by default.
     """
     check_budget(frames, minutes)
     seconds = math.inf if minutes is None else max(30 * minutes, 60 * minutes - costs.start)
     for_training = (1 - SCORING_SHARE) * seconds
     if frames is None:
-        steps = reached = _most_steps(config, costs, for_training)
+        steps = _most_steps(config, costs, for_training)
     else:
         usual = updates_per_step(config.learner)
-        steps, reached = frames, max(1, int(min(frames, for_training / _duration(1, usual, config, costs))))
-    evaluation = _evaluation(config, reached, costs, SCORING_SHARE * seconds)
-    left = max(0.5 * seconds, seconds - _scoring(evaluation, config, reached, costs))
+        steps = max(1, int(min(frames, for_training / _duration(1, usual, config, costs))))
+    evaluation = _evaluation(config, steps, costs, SCORING_SHARE * seconds)
+    left = max(0.5 * seconds, seconds - _scoring(evaluation, config, steps, costs))
     if frames is None:
         density = _affordable_updates(steps, config.learner, costs)
         limits: dict[str, Any] = {"budget": max(1, round(left)), "budget_unit": "seconds"}
@@ -148,9 +149,11 @@ def _affordable_updates(steps: float, usual: LearnerConfig, costs: Costs) -> flo
 
 
 def _updates_in(seconds: float, steps: int, config: TrainConfig, costs: Costs) -> float:
-    """Updates per step that there is time for, but at least the usual number: then fewer steps are made."""
-    none, one = (_duration(steps, density, config, costs) for density in (0, 1))
-    return max(updates_per_step(config.learner), (seconds - none) / (one - none))
+    """Updates per step that there is time for, but at least the usual number; if even that takes too long, fewer steps
+    are made.
+    """
+    spare = seconds / (len(config.seeds) * steps) - costs.step - costs.acting
+    return max(updates_per_step(config.learner), spare / costs.update)
 
 
 def updates_for(steps: float, usual: LearnerConfig, more: float = 1.0) -> float:
@@ -158,8 +161,8 @@ def updates_for(steps: float, usual: LearnerConfig, more: float = 1.0) -> float:
 
     A shorter training has as many updates as the usual one in total, or up to `more` times as many.
     """
-    least, shorter = updates_per_step(usual), max(1.0, usual.budget / max(steps, 1))
-    return float(np.clip(least * shorter * min(shorter, more), least, max(MAX_UPDATES_PER_STEP, least)))
+    least, ratio = updates_per_step(usual), max(1.0, usual.budget / max(steps, 1))
+    return float(np.clip(least * ratio * min(ratio, more), least, max(MAX_UPDATES_PER_STEP, least)))
 
 
 def updates_per_step(learner: LearnerConfig) -> float:
@@ -319,9 +322,10 @@ def _sentence(config: TrainConfig, steps: int, seconds: float, costs: Costs) -> 
     learner = config.learner
     per_step = updates_per_step(learner)
     updates = "an update per step" if per_step >= 1 else f"an update for every {1 / per_step:.3g} steps"
-    number = "environment" if learner.environments == 1 else "environments"
+    made = counted(steps, "step", "steps")
+    side_by_side = counted(learner.environments, "environment", "environments")
     return (
-        f"Budget: about {steps:,} steps per seed, {_time(costs.step)} each, in {learner.environments} {number}, and "
+        f"Budget: about {made} per seed, {_time(costs.step)} each, in {side_by_side}, and "
         f"{updates}, {_time(costs.update)} each; this takes about {_time(seconds)}, with scoring."
     )
 

@@ -27,6 +27,7 @@ from usfa.agents import TrainedAgent
 from usfa.decisions import RuleState, parse_rule, task_tensor
 from usfa.environments import (
     Batch,
+    Environment,
     EnvironmentSource,
     ObservationSpec,
     action_count,
@@ -248,9 +249,15 @@ def _check(config: FeaturesConfig) -> None:
     if config.data is not None:
         _data(config, None)
         return
-    with config.environments.opened():
-        check_rows(config.steps, config.history)
-        _agents(config)
+    check_rows(config.steps, config.history)
+    _agents(config)
+    with config.environments.opened() as env:
+        _check_learner(config, env)
+
+
+def _check_learner(config: FeaturesConfig, env: Environment) -> None:
+    if config.learner != "auto":
+        PHI_LEARNERS.make(str(config.learner)).check(ObservationSpec.of(env.observation_space), action_count(env))
 
 
 def _check_same_data(config: FeaturesConfig, run: RunDirectory) -> None:
@@ -284,6 +291,7 @@ def _data(config: FeaturesConfig, console: Console | None, frames_path: Path | N
     """Read the file of data, or collect data; observations that do not fit into memory are written to a file."""
     environments = config.environments
     with environments.opened() as env:
+        _check_learner(config, env)
         spec, actions = ObservationSpec.of(env.observation_space), action_count(env)
     if config.data is not None:
         return read_transitions(Path(config.data), spec, actions, config.environment, config.history)

@@ -16,7 +16,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from usfa.environments import EnvironmentBatch, action_count, feature_count, make
-from usfa.environments.doom import DoomRoom, env, pictures, scenario
+from usfa.environments.doom import DoomRoom, pictures, scenario
 from usfa.environments.doom.env import Camera
 from usfa.environments.room.objects import OBJECTS
 from usfa.environments.room.rules import ACTIONS, RoomRules, wall_cells, wall_distance
@@ -317,10 +317,11 @@ def test_the_agent_slides_along_walls(room):
 # --- views ---
 
 
-def test_objects_are_seen_where_they_are():
-    """The column in which a ball is seen, against a pinhole camera of 80 degrees."""
-    env = DoomRoom(types=2, objects_per_type=1, positions=True)
-    focal = 42 / math.tan(math.radians(40))
+@pytest.mark.parametrize("field_of_view", [80, 110])
+def test_objects_are_seen_where_they_are(field_of_view):
+    """The column in which a ball is seen, against a pinhole camera."""
+    env = DoomRoom(types=2, objects_per_type=1, positions=True, field_of_view=field_of_view)
+    focal = 42 / math.tan(math.radians(field_of_view / 2))
     checked = 0
     for seed in range(200):
         image, info = env.reset(seed=seed)
@@ -343,7 +344,6 @@ def test_objects_are_seen_where_they_are():
 def test_the_embedded_room_has_the_same_camera_and_spaces(room):
     pytest.importorskip("numba", reason="numba is not installed")
     drawing = importlib.import_module("usfa.environments.room.drawing")
-    assert env.FIELD_OF_VIEW == drawing.FIELD_OF_VIEW
     assert (scenario.EYE, scenario.CEILING) == (drawing.EYE, drawing.CEILING)
     embedded = importlib.import_module("usfa.environments.room.env").Room()
     for name in ("observation_space", "action_space", "reward_space", "action_names", "feature_names", "rules"):
@@ -462,7 +462,10 @@ def test_actions_that_do_not_exist(room, action):
         ({"types": 9}, r"^types is 9; expected 2 to 8\.$"),
         ({"image_size": 5}, r"^image_size is 5 by 5; expected 8 by 8 to 600 by 800\.$"),
         ({"image_size": (84, 900)}, r"^image_size is 84 by 900; expected 8 by 8 to 600 by 800\.$"),
-        ({"image_size": (120, 8)}, r"^image_size is 120 by 8; the Doom room needs it wider, or field_of_view smaller\.$"),
+        (
+            {"image_size": (120, 8)},
+            r"^image_size is 120 by 8 and field_of_view 80; expected a wider",
+        ),
         ({"render_mode": "human"}, r"^render_mode is 'human'; expected None or 'rgb_array'\.$"),
         ({"speed": 1.0}, r"^speed is 1\.0; expected more than 0, at most 0\.9375 metres"),
         (

@@ -52,7 +52,8 @@ class Camera:
             raise InputError(f"image_size is {self.height} by {self.width}; expected 8 by 8 to {tallest} by {widest}.")
         if self.screen_view > _WIDEST_VIEW:
             raise InputError(
-                f"image_size is {self.height} by {self.width}; the Doom room needs it wider, or field_of_view smaller."
+                f"image_size is {self.height} by {self.width} and field_of_view {self.field_of_view:g}; expected a "
+                "wider image, or a smaller field_of_view."
             )
 
     @property
@@ -190,7 +191,7 @@ class DoomRoom(gym.Env[Image, np.int64]):
     """The room in first person, moved and drawn by Doom.
 
     ## Observation
-    An image of shape [height, width, 3], uint8, 80 degrees wide.
+    An image of shape [height, width, 3], uint8, `field_of_view` degrees wide.
 
     ## Actions
     Discrete, named in `action_names`. The rules set their metres and degrees, which Doom follows closely, see

@@ -34,7 +34,7 @@ __all__ = [
 SUBSTEPS = 4  # frames of 1/60 s per decision
 EYE = 0.9  # metres from the floor to the camera
 CEILING = 2.4  # metres from the floor to the ceiling
-FIELD_OF_VIEW = 80.0  # degrees, of the image's width, unless another one is given
+FIELD_OF_VIEW = 80.0  # default horizontal field of view, in degrees
 CAMERA_ARGUMENTS = {"image_size": int, "frame_stack": int, "field_of_view": float}
 """Arguments that change only the observation, with their types."""
 _SPACING = 0.25  # metres between the points of the lattice in `free_places`
@@ -155,7 +155,7 @@ def given_rules(rules: RoomRules | None, fields: Mapping[str, Any]) -> RoomRules
 
 
 def check_field_of_view(degrees: float) -> None:
-    """Raise InputError unless an image can span so many degrees."""
+    """Raise InputError unless `degrees` is from 20 to 150."""
     if not 20 <= degrees <= 150:
         raise InputError(f"field_of_view is {degrees}; expected 20 to 150 degrees.")
 

@@ -70,8 +70,8 @@ def _with_normalised(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def is_standard_room(environment: str, arguments: Mapping[str, object], phi: str) -> bool:
-    """Whether rules and φ are those of the paper's room, with any image size, so that the yardstick applies."""
-    return environment == "room" and phi == "reward" and not arguments.keys() - set(CAMERA_ARGUMENTS)
+    """Whether rules and φ are those of the paper's room, with any camera, so that the yardstick applies."""
+    return environment == "room" and phi == "reward" and not arguments.keys() - CAMERA_ARGUMENTS.keys()
 
 
 # --- measuring; imports of the room are local, because they start the compiler ---
