@@ -68,7 +68,7 @@ def test_expected_utility_is_that_of_the_library(racing):
     assert np.ptp(expected) > 0.1  # the preferences are served differently
     assert abs(expected - found()).max() > 0.1  # and this network has loops
     assert racing.expected_utility(contest, player, 0) == pytest.approx(expected.mean(), abs=1e-5)
-    kept = importlib.import_module("run_usfa").LearnerPlayer(learner, contest.gamma, keep_loops=True)
+    kept = importlib.import_module("run_usfa").LearnerPlayer(learner, contest.gamma, break_loops=False)
     assert racing.expected_utility(contest, kept, 0) == pytest.approx(found().mean(), abs=1e-5)
 
 

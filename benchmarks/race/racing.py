@@ -29,16 +29,19 @@ Array = NDArray[np.float64]
 
 
 class Player(Protocol):
-    """Acts greedily in K episodes side by side, as a racer's own library would."""
+    """Acts greedily in K episodes side by side, as a racer's own library would.
+
+    Episodes that are over keep their last observation, and their actions have no effect.
+    """
 
     def begin(self, w: Array) -> None:
-        """K new episodes with preferences w [K, D]."""
+        """Begin K episodes with preferences w [K, D]."""
 
-    def act(self, seen: NDArray[Any], episodes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Actions [N] for the observations [N, ...] of the N episodes that are not over."""
+    def act(self, seen: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the actions [K] for observations [K, ...]."""
 
-    def see(self, phi: Array, over: NDArray[np.bool_]) -> None:
-        """The rewards [N, D] of these actions, and which of the episodes they ended."""
+    def add(self, phi: Array, over: NDArray[np.bool_]) -> None:
+        """Receive the rewards [K, D] of these actions, and which episodes are over, [K]."""
 
 
 @dataclass
@@ -46,15 +49,15 @@ class Memoryless:
     """A player whose actions depend on nothing but the observation and the preference."""
 
     policy: Callable[[NDArray[Any], Array], NDArray[np.int64]]
-    """Actions [N] for observations [N, ...] and preferences [N, D]."""
+    """Actions [K] for observations [K, ...] and preferences [K, D]."""
 
     def begin(self, w: Array) -> None:
         self._w = w
 
-    def act(self, seen: NDArray[Any], episodes: NDArray[np.int64]) -> NDArray[np.int64]:
-        return self.policy(seen, self._w[episodes])
+    def act(self, seen: NDArray[Any]) -> NDArray[np.int64]:
+        return self.policy(seen, self._w)
 
-    def see(self, phi: Array, over: NDArray[np.bool_]) -> None:
+    def add(self, phi: Array, over: NDArray[np.bool_]) -> None:
         pass
 
 
@@ -112,18 +115,15 @@ def _mean_utility(contest: Contest, player: Player, seed: int) -> float:
     w = np.tile(np.array(contest.preferences), (contest.episodes, 1))
     envs = [contest.make() for _ in w]
     observations = [env.reset(seed=seed + index)[0] for index, env in enumerate(envs)]
-    utility, discount = np.zeros(len(w)), 1.0
-    running = np.arange(len(w))
+    utility, discount, over = np.zeros(len(w)), 1.0, np.zeros(len(w), np.bool_)
     player.begin(w)
-    while len(running) and discount > NOTHING:
-        actions = player.act(np.stack([observations[index] for index in running]), running)
-        phi, over = np.zeros((len(running), w.shape[1])), np.zeros(len(running), np.bool_)
-        for row, (index, action) in enumerate(zip(running, actions, strict=True)):
-            observations[index], phi[row], terminated, truncated, _ = envs[index].step(int(action))
-            over[row] = terminated or truncated
-        player.see(phi, over)
-        utility[running] += discount * np.einsum("nd,nd->n", phi, w[running])
-        running = running[~over]
+    while not over.all() and discount > NOTHING:
+        actions, phi = player.act(np.stack(observations)), np.zeros(w.shape)
+        for index in np.flatnonzero(~over):
+            observations[index], phi[index], terminated, truncated, _ = envs[index].step(int(actions[index]))
+            over[index] = terminated or truncated
+        player.add(phi, over)
+        utility += discount * np.einsum("kd,kd->k", phi, w)
         discount *= contest.gamma
     for env in envs:
         env.close()
@@ -145,7 +145,7 @@ class Scorer:
     algorithm: str
     table: Path  # where the scores are written
     others: Mapping[str, Player] = field(default_factory=dict)
-    """The same training acting in another way, by the name of its row: scored at the end only."""
+    """Other ways to act with the same weights, by the name of their row; scored once, at the end."""
     rows: list[tuple[float, int, int, float]] = field(default_factory=list)
     _due: float = 0.0
     _paused: bool = False

@@ -25,7 +25,7 @@ def main() -> None:
     began = time.process_time()
     learner, random_steps = make_learner(contest, seed)
     player = LearnerPlayer(learner, contest.gamma)
-    others = {f"{algorithm}-loops-kept": LearnerPlayer(learner, contest.gamma, keep_loops=True)}
+    others = {f"{algorithm}-loops-kept": LearnerPlayer(learner, contest.gamma, break_loops=False)}
     scorer = Scorer(contest, player, seed, began, algorithm, out, others)
     learner.now = time.process_time
     with suppress(TimeIsUp), closing(learner):
@@ -58,42 +58,31 @@ def make_learner(contest: Contest, seed: int) -> tuple[Learner, int]:
 
 
 class LearnerPlayer:
-    """Acts as `usfa evaluate` does, with C = {w} and Eq. 3, and leaves loops; without that with `keep_loops`."""
+    """Acts as `usfa evaluate` with C = {w} and Eq. 3 does; `break_loops=False` keeps loops."""
 
-    def __init__(self, learner: Learner, gamma: float, keep_loops: bool = False) -> None:
+    def __init__(self, learner: Learner, gamma: float, break_loops: bool = True) -> None:
         self._learner, self._gamma = learner, gamma
-        self._breaks_loops = not keep_loops and leaves_loops(Gpi(), learner.agent.remembers)
+        self._breaks_loops = break_loops and leaves_loops(Gpi(), learner.agent.remembers)
 
     def begin(self, w: Array) -> None:
         self._tasks = torch.from_numpy(w).float()
-        observation = self._learner.agent.spec.observation
-        actions = self._learner.agent.spec.actions
         self._loops = Loops(self._tasks, self._gamma) if self._breaks_loops else None
-        # Loops are kept for all episodes, also those that are over.
-        self._seen = np.zeros((len(w), *observation.shape), np.float32)
-        self._q, self._action = torch.zeros(len(w), actions), np.zeros(len(w), np.int64)
-        self._legal = np.ones((len(w), actions), np.bool_)
-        self._phi, self._over = np.zeros(w.shape), np.zeros(len(w), np.bool_)
+        self._legal = np.ones((len(w), self._learner.agent.spec.actions), np.bool_)
 
     @torch.no_grad()
-    def act(self, seen: NDArray[Any], episodes: NDArray[np.int64]) -> NDArray[np.int64]:
-        agent = self._learner.agent
-        self._episodes, self._seen[episodes] = episodes, agent.spec.observation.encode(seen)
-        legal = self._legal if self._loops is None else self._loops.avoid(self._seen, self._legal)
-        present = agent.at_start(torch.from_numpy(self._seen[episodes]))._replace(
-            legal=torch.from_numpy(legal[episodes])
-        )
-        tasks = self._tasks[episodes]
-        decision, _ = agent.act(
-            self._learner.best.network(0), present, tasks, CandidateSet.believed(tasks[:, None]), Gpi()
-        )
-        self._q[episodes], self._action[episodes] = decision.q, decision.action.numpy()
-        return self._action[episodes]
+    def act(self, seen: NDArray[Any]) -> NDArray[np.int64]:
+        agent, tasks = self._learner.agent, self._tasks
+        observation = agent.spec.observation.encode(seen)
+        legal = self._legal if self._loops is None else self._loops.avoid(observation, self._legal)
+        present = agent.at_start(torch.from_numpy(observation))._replace(legal=torch.from_numpy(legal))
+        candidates = CandidateSet.believed(tasks[:, None])
+        decision, _ = agent.act(self._learner.best.network(0), present, tasks, candidates, Gpi())
+        self._q, self._action = decision.q, decision.action.numpy()
+        return self._action
 
-    def see(self, phi: Array, over: NDArray[np.bool_]) -> None:
-        self._phi[self._episodes], self._over[self._episodes] = phi, over
+    def add(self, phi: Array, over: NDArray[np.bool_]) -> None:
         if self._loops is not None:
-            self._loops.add(self._q, self._action, self._phi, self._over)
+            self._loops.add(self._q, self._action, phi, over)
 
 
 if __name__ == "__main__":
