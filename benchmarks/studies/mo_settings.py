@@ -7,7 +7,7 @@
 
 `--frames` starts from the settings that `usfa train --frames` chooses; without it, from those for many steps. `--set`
 changes settings of the learner, or of the network. `--tuning` scores on 64 random preferences instead of `simplex:100`,
-which is for reported numbers. Values are discounted; C = {w}.
+which is for reported numbers. Values are discounted; C = {w}, and loops are kept.
 """
 
 from __future__ import annotations

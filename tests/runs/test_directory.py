@@ -115,6 +115,18 @@ def test_a_run_refused_before_it_wrote_anything_leaves_no_directory(path):
     assert opened(path, Recipe(4)).config(Recipe) == Recipe(4)
 
 
+def test_a_refused_run_leaves_no_parents(tmp_path):
+    refused(tmp_path / "runs" / "room" / "first")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_the_parents_of_a_refused_run_stay_if_another_one_is_there(tmp_path):
+    with pytest.raises(InputError, match="wrong"), RunDirectory.opened(tmp_path / "runs" / "one", Recipe(3)) as run:
+        opened(tmp_path / "runs" / "other", Recipe(3))
+        end_by_an_error(run, "")
+    assert names(tmp_path / "runs") == ["other"]
+
+
 def test_a_refused_run_leaves_an_empty_directory_of_the_user(path):
     path.mkdir(parents=True)
     refused(path)

@@ -16,8 +16,8 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
@@ -91,7 +91,7 @@ class RunDirectory:
         to resume has another configuration. If an InputError ends a new run before it has written anything, the run is
         removed, so that the command can be repeated with other settings.
         """
-        run, existed = cls(path), path.exists()
+        run, created = cls(path), [folder for folder in (path, *path.parents) if not folder.exists()]
         run.check(config, existing)
         path.mkdir(parents=True, exist_ok=True)
         with run._locked():
@@ -104,7 +104,7 @@ class RunDirectory:
                 yield run
             except InputError:
                 if begins and {entry.name for entry in path.iterdir()} <= {CONFIG, MANIFEST}:
-                    run._remove(folder=not existed)
+                    run._remove(created)
                 raise
 
     def check(self, config: object, existing: OnExisting) -> None:
@@ -160,12 +160,13 @@ class RunDirectory:
         write_json(self.path / CONFIG, header | to_json(config))
         self.claim()
 
-    def _remove(self, folder: bool) -> None:
-        """Remove a run that has only a configuration; `folder` also removes its directory."""
+    def _remove(self, created: Sequence[Path]) -> None:
+        """Remove a run that has only a configuration, and the directories that were created for it."""
         for name in (CONFIG, MANIFEST):
             (self.path / name).unlink(missing_ok=True)
-        if folder:
-            self.path.rmdir()
+        with suppress(OSError):  # another run has begun in the same parent
+            for folder in created:
+                folder.rmdir()
 
     def _check_same(self, config: object) -> None:
         found, wanted = self.config(type(config)), config
