@@ -120,10 +120,14 @@ def test_a_refused_run_leaves_no_parents(tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
+def end_beside_another_run(run):
+    opened(run.path.with_name("other"), Recipe(3))
+    end_by_an_error(run, "")
+
+
 def test_the_parents_of_a_refused_run_stay_if_another_one_is_there(tmp_path):
     with pytest.raises(InputError, match="wrong"), RunDirectory.opened(tmp_path / "runs" / "one", Recipe(3)) as run:
-        opened(tmp_path / "runs" / "other", Recipe(3))
-        end_by_an_error(run, "")
+        end_beside_another_run(run)
     assert names(tmp_path / "runs") == ["other"]
 
 
