@@ -1,5 +1,6 @@
 """benchmarks/race: the scoring that all racers share, against that of the library, and what is made of the tables."""
 
+import dataclasses
 import importlib
 import json
 import re
@@ -70,6 +71,19 @@ def test_expected_utility_is_that_of_the_library(racing):
     assert racing.expected_utility(contest, player, 0) == pytest.approx(expected.mean(), abs=1e-5)
     kept = importlib.import_module("run_usfa").LearnerPlayer(learner, contest.gamma, break_loops=False)
     assert racing.expected_utility(contest, kept, 0) == pytest.approx(found().mean(), abs=1e-5)
+
+
+def test_usfa_races_with_loops_left_and_kept(racing, monkeypatch, tmp_path):
+    """The second row is scored after the environments of training are closed."""
+    contest = contest_of(racing, seconds=60, steps=300, points=2)
+    (tmp_path / "contest.json").write_text(json.dumps(dataclasses.asdict(contest)))
+    table = tmp_path / "table.csv"
+    monkeypatch.setattr(sys, "argv", ["run_usfa.py", str(tmp_path / "contest.json"), "usfa", "0", str(table)])
+    importlib.import_module("run_usfa").main()
+    scores = pd.read_csv(table)
+    assert scores.algorithm.tolist() == ["usfa"] * (len(scores) - 1) + ["usfa-loops-kept"]
+    assert scores.played.iloc[-2] >= 300
+    assert (scores.iloc[-1][["steps", "played"]] == scores.iloc[-2][["steps", "played"]]).all()
 
 
 def test_the_clock_stands_still_while_a_racer_is_scored(racing, monkeypatch, tmp_path):

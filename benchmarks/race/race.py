@@ -285,7 +285,7 @@ def figure_of(curves: pd.DataFrame, ceilings: Mapping[str, float], constant: Map
         constant: utility of the best action to repeat, where it is known.
     """
     environments = list(curves.environment.unique())
-    curves = curves[curves.algorithm.isin(ALGORITHMS)]  # what is scored at the end only has no curve
+    curves = curves[curves.algorithm.isin(ALGORITHMS)]  # algorithms that are scored only at the end have no curve
     with styled():
         figure = Figure(figsize=(PAGE, 1.35 * len(environments) + 0.5), layout="constrained")
         rows = figure.subplots(len(environments), 2, sharey="row", squeeze=False, width_ratios=(1.5, 1))

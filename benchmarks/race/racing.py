@@ -31,7 +31,7 @@ Array = NDArray[np.float64]
 class Player(Protocol):
     """Acts greedily in K episodes side by side, as a racer's own library would.
 
-    Episodes that are over keep their last observation, and their actions have no effect.
+    Ended episodes keep their last observation, and their actions have no effect.
     """
 
     def begin(self, w: Array) -> None:
@@ -40,8 +40,8 @@ class Player(Protocol):
     def act(self, seen: NDArray[Any]) -> NDArray[np.int64]:
         """Return the actions [K] for observations [K, ...]."""
 
-    def add(self, phi: Array, over: NDArray[np.bool_]) -> None:
-        """Receive the rewards [K, D] of these actions, and which episodes are over, [K]."""
+    def add(self, phi: Array, ended: NDArray[np.bool_]) -> None:
+        """Receive the rewards [K, D] of these actions, and which episodes have ended, [K]."""
 
 
 @dataclass
@@ -57,7 +57,7 @@ class Memoryless:
     def act(self, seen: NDArray[Any]) -> NDArray[np.int64]:
         return self.policy(seen, self._w)
 
-    def add(self, phi: Array, over: NDArray[np.bool_]) -> None:
+    def add(self, phi: Array, ended: NDArray[np.bool_]) -> None:
         pass
 
 
@@ -115,14 +115,14 @@ def _mean_utility(contest: Contest, player: Player, seed: int) -> float:
     w = np.tile(np.array(contest.preferences), (contest.episodes, 1))
     envs = [contest.make() for _ in w]
     observations = [env.reset(seed=seed + index)[0] for index, env in enumerate(envs)]
-    utility, discount, over = np.zeros(len(w)), 1.0, np.zeros(len(w), np.bool_)
+    utility, discount, ended = np.zeros(len(w)), 1.0, np.zeros(len(w), np.bool_)
     player.begin(w)
-    while not over.all() and discount > NOTHING:
+    while not ended.all() and discount > NOTHING:
         actions, phi = player.act(np.stack(observations)), np.zeros(w.shape)
-        for index in np.flatnonzero(~over):
+        for index in np.flatnonzero(~ended):
             observations[index], phi[index], terminated, truncated, _ = envs[index].step(int(actions[index]))
-            over[index] = terminated or truncated
-        player.add(phi, over)
+            ended[index] = terminated or truncated
+        player.add(phi, ended)
         utility += discount * np.einsum("kd,kd->k", phi, w)
         discount *= contest.gamma
     for env in envs:
@@ -203,7 +203,7 @@ class Scorer:
         csv.writer(file).writerow([*racer, f"{seconds:.2f}", steps, played, f"{utility:.6g}"])
 
     def finish(self) -> None:
-        """Score the others, and give the table its name: one that exists is complete."""
+        """Score `others`, then rename the finished table into place."""
         with self._unfinished.open("a", newline="") as file:
             for name, player in self.others.items():
                 self._write(file, name, (*self.rows[-1][:-1], self._utility(player)))

@@ -80,9 +80,9 @@ class LearnerPlayer:
         self._q, self._action = decision.q, decision.action.numpy()
         return self._action
 
-    def add(self, phi: Array, over: NDArray[np.bool_]) -> None:
+    def add(self, phi: Array, ended: NDArray[np.bool_]) -> None:
         if self._loops is not None:
-            self._loops.add(self._q, self._action, phi, over)
+            self._loops.add(self._q, self._action, phi, ended)
 
 
 if __name__ == "__main__":

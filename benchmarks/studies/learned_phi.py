@@ -58,7 +58,7 @@ from usfa.phi import (
     read_transitions,
 )
 from usfa.phi.quality import r_squared
-from usfa.runs import FeaturesConfig, TrainConfig, preset
+from usfa.runs import FeaturesConfig, RunDirectory, TrainConfig, preset
 from usfa.runs.config import tasks_text
 from usfa.runs.features import AgentActions
 from usfa.tasks import format_task, parse_task, parse_tasks
@@ -224,9 +224,9 @@ def _last_scout(chosen: argparse.Namespace) -> str:
 
 
 def _camera(chosen: argparse.Namespace) -> dict[str, Any]:
-    """Arguments of the room. The default field of view is left out, so that earlier runs can be resumed."""
-    usual = chosen.field_of_view == FIELD_OF_VIEW
-    return {"image_size": 42} | ({} if usual else {"field_of_view": chosen.field_of_view})
+    """Arguments of the room."""
+    camera = {"image_size": 42, "field_of_view": chosen.field_of_view}
+    return camera if chosen.field_of_view != FIELD_OF_VIEW else {"image_size": 42}
 
 
 def _room_config(chosen: argparse.Namespace, frames: int, seed: int) -> TrainConfig:
@@ -522,6 +522,11 @@ def main() -> None:
     rounds = len(chosen.steps)
     if (len(chosen.updates), len(chosen.scout_frames)) != (rounds, rounds - 1):
         parser.error(f"--steps has {rounds} rounds; expected as many --updates, and one less of --scout-frames.")
+    first = chosen.out / "phi-1"
+    if (first / "config.json").exists():
+        found = RunDirectory(first).config(FeaturesConfig).environment_arguments
+        if dict(found) != _camera(chosen):
+            parser.error(f"--field-of-view is {chosen.field_of_view:g}, but the runs in --out have {dict(found)}.")
     console, seeds = Console(stderr=True), tuple(chosen.seeds)
     for what in chosen.what:
         if what in ROOM:

@@ -1,4 +1,4 @@
-"""φ learned from images and their mirror images: what was seen on one side only holds on the other side, too."""
+"""φ learned from mirror images generalises to the side that was not seen."""
 
 from dataclasses import replace
 
@@ -13,6 +13,7 @@ from usfa.errors import InputError
 from usfa.phi import NetworkFit, NoProgress, Transitions, predict
 from usfa.phi.learners import half_mirrored
 from usfa.phi.quality import r_squared
+from usfa.runs import FeaturesConfig
 
 SIZE, STAY = 8, 2
 LEARNER = NetworkFit((64,), ((8, 3, 1), (8, 3, 1)), steps=600, batch=64)
@@ -45,7 +46,7 @@ def spots(history, seed=0):
 
 
 @pytest.mark.parametrize("history", [1, 2])
-def test_what_was_seen_on_the_left_holds_on_the_right(history):
+def test_phi_of_the_left_holds_on_the_right(history):
     left, right = spots(history)
 
     def explained(learner):
@@ -68,8 +69,8 @@ def test_images_and_actions_of_the_first_half_are_mirrored():
 
 
 @pytest.mark.parametrize("mirrored", [(1, 2, 0), (1, 0, 3), (1, 0, -1), (0, 0, 2)])
-def test_mirroring_twice_changes_nothing(mirrored):
-    with pytest.raises(InputError, match="mirroring twice changes nothing"):
+def test_mirrored_actions_must_be_their_own_inverse(mirrored):
+    with pytest.raises(InputError, match="its own inverse"):
         replace(LEARNER, mirrored_actions=mirrored)
 
 
@@ -85,10 +86,31 @@ def test_mirrored_actions_are_checked_before_data_are_collected(tmp_path):
             environment_arguments=arguments,
             out=tmp_path / "phi",
         )
+    assert not (tmp_path / "phi").exists()
+
+
+@pytest.mark.filterwarnings("ignore:φ with 4 features cannot express")  # after one update
+def test_mirrored_actions_are_checked_before_an_earlier_run_is_replaced(tmp_path):
+    settings = {"rewards": "tasks:room-train", "features": 4, "steps": 2000, "out": tmp_path}
+    settings["environment_arguments"] = {"image_size": 12, "side": 5.0, "decisions": 20}
+    learner = replace(LEARNER, steps=1)
+    usfa.learn_features("room", learner=learner, **settings)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(InputError, match="of the 8 actions"):
+        usfa.learn_features("room", learner=replace(learner, mirrored_actions=(0,)), existing="overwrite", **settings)
+    assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+
+
+def test_settings_that_a_text_leaves_out_are_the_defaults():
+    """Runs of versions with fewer settings can be resumed."""
+    text = 'usfa.phi.learners:NetworkFit{"batch": 64, "convolutions": [], "hidden": [256], "steps": 5}'
+    assert FeaturesConfig("trip", "task:10", learner=text) == FeaturesConfig(
+        "trip", "task:10", learner=NetworkFit(batch=64, steps=5)
+    )
 
 
 def test_the_mirror_of_the_room():
-    """The study's actions: the same path on the other side."""
+    """Those in docs/learned-features.md: the same path on the other side."""
     mirrored = (0, 1, 3, 2, 5, 4, 7, 6)
     for action, other in zip(ACTIONS, mirrored, strict=True):
         assert ACTIONS[other] == replace(action, name=ACTIONS[other].name, strafe=-action.strafe, turn=-action.turn)

@@ -5,7 +5,7 @@ import pytest
 
 import usfa
 from usfa.errors import InputError
-from usfa.phi import Laplacian, TaskStream
+from usfa.phi import Laplacian, NetworkFit, TaskStream
 from usfa.phi.stream import _inferred
 
 
@@ -49,6 +49,11 @@ def test_transitions_count_by_their_weights():
     repeated = weighted.rows(np.repeat(np.arange(len(data)), weighted.weight.astype(int)))
     repeated = replace(repeated, weight=np.ones(len(repeated), np.float32))
     np.testing.assert_allclose(_inferred(phi, weighted, 0).w, _inferred(phi, repeated, 0).w)
+
+
+def test_a_learner_that_does_not_fit_is_refused_before_acting():
+    with pytest.raises(InputError, match="observations are vectors"):
+        TaskStream("trip", NetworkFit(mirrored_actions=(1, 0)))
 
 
 def test_one_reward_at_a_time():

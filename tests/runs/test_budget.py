@@ -129,11 +129,23 @@ def test_time_for_some_of_the_updates_is_used(usual):
     )
 
 
-def test_steps_that_there_is_no_time_for_are_neither_promised_nor_waited_for(usual):
-    """About 9,400 of a million steps can be made in a minute."""
-    planned = plan(usual, 1_000_000, 1, SLOW)
-    assert "about 9," in planned.sentence
+@pytest.mark.parametrize("minutes", [0.2, 0.5, 1, 1.05, 2])
+def test_announced_steps_are_those_that_fit_into_the_time(usual, minutes):
+    planned = plan(usual, 10_000, minutes, SLOW)
     learner = planned.config.learner
+    per_step = SLOW.step + SLOW.acting + updates_per_step(usual.learner) * SLOW.update
+    fitting = min(10_000, int(learner.time_limit / per_step))
+    assert f"about {fitting:,} steps" in planned.sentence
+    more_updates = updates_per_step(learner) > 1.3 * updates_per_step(usual.learner)  # beyond what rounding does
+    assert not more_updates or fitting == 10_000
+
+
+def test_steps_that_there_is_no_time_for_are_neither_promised_nor_waited_for(usual):
+    """About ten thousand of a million steps can be made in a minute."""
+    planned = plan(usual, 1_000_000, 1, SLOW)
+    learner = planned.config.learner
+    assert "million" not in planned.sentence
+    assert "1,000,000" not in planned.sentence
     assert planned.config.checkpoint_every * 20 <= 10_000 // (learner.environments * learner.trajectory_length)
 
 

@@ -166,6 +166,12 @@ def test_mp4_without_its_extra_is_one_sentence(tmp_path, monkeypatch):
         watch("room", Watch(task="1000", out=tmp_path / "film.mp4"))
 
 
+@pytest.mark.parametrize("value", ["wide", None])
+def test_a_field_of_view_that_is_no_number(tmp_path, value):
+    with pytest.raises(InputError, match=rf"field_of_view is {value!r}; expected a number\.$"):
+        watch("room", Watch(task="1000", out=tmp_path / "film.gif", arguments={"field_of_view": value}))
+
+
 def test_variants_of_the_room_by_their_arguments(tmp_path):
     arguments = {"types": 2, "layout": "...../.###./...../.#.../....."}
     film, _ = watch("room", Watch(task="11", steps=3, size=42, arguments=arguments, out=tmp_path / "film.gif"))

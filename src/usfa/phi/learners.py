@@ -218,8 +218,8 @@ class NetworkFit(NetworkLearner):
     precision: Precision = "fp32"
     """Precision of convolutions and matrix products while φ is learned; bf16 is faster on processors that have it."""
     mirrored_actions: tuple[int, ...] = ()
-    """For images of environments in which left and right can be swapped: for each action, the one that does the same in
-    the mirror. Half of the transitions of each update are mirrored then."""
+    """For images of environments with left-right symmetry: the index of each action's mirror image. If set, half of the
+    transitions in each update are flipped horizontally."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -227,8 +227,8 @@ class NetworkFit(NetworkLearner):
         actions = len(mirrored)
         if any(not 0 <= a < actions for a in mirrored) or any(mirrored[mirrored[a]] != a for a in range(actions)):
             raise InputError(
-                f"mirrored_actions is {mirrored}; expected the mirrored action of each action, such that mirroring "
-                "twice changes nothing."
+                f"mirrored_actions is {mirrored}; expected the mirrored action of each action, a permutation that is "
+                "its own inverse."
             )
 
     def check(self, observation: ObservationSpec, actions: int) -> None:

@@ -60,7 +60,9 @@ class TaskStream:
         self._name = environment if isinstance(environment, str) else repr(environment)
         with self._environments.opened() as env:
             self._spec = ObservationSpec.of(env.observation_space)
-            self._learner = learner or default_learner(PhiSpec(self._spec, action_count(env), 1, self._history))
+            actions = action_count(env)
+            self._learner = learner or default_learner(PhiSpec(self._spec, actions, 1, self._history))
+            self._learner.check(self._spec, actions)
         if not self._learner.supervised:
             raise InputError(f"The learner is {self._learner}; expected one that learns from rewards.")
         self._seed, self._observations = seed, 0

@@ -1,11 +1,11 @@
 """The budget rule: choose environments, updates per step and scoring from a number of steps or minutes.
 
 Learning needs thousands of updates, whatever the number of steps. With fewer steps than the default, each step gets
-more updates, each on different replayed transitions, up to one update per step: in total as many as by default, or up
-to MORE_UPDATES times as many if the number of steps is given and observations are not images. Too little time lowers
-this. So many updates overestimate the values of actions that were hardly tried; an ensemble of two networks, of which
-the lower value counts, counters that. With few steps, environments also keep a preference, often an extreme one, for
-a whole episode, so that such actions are tried. docs/mo-gymnasium.md has the effect of each.
+more updates, at most one, each on different replayed transitions. Their total is that of the default or, if `frames` is
+given and observations are vectors, up to MORE_UPDATES times that. A short time limit lowers it. Frequent updates
+overestimate actions that were hardly tried; the lower value of two networks counters that. With few steps, environments
+also keep a preference, often an extreme one, for a whole episode, so that such actions are tried. docs/mo-gymnasium.md
+has the effect of each.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ __all__ = ["Costs", "Plan", "check_budget", "measured_costs", "plan"]
 MAX_UPDATES_PER_STEP = 1.0
 """Maximum number of updates per step, for few steps."""
 MORE_UPDATES = 3.0
-"""Maximum number of updates relative to those of the default, if the steps are given and not the time."""
+"""Maximum ratio of updates to those of the default, if `frames` is given and observations are not images."""
 FEW_STEPS = 0.9
-"""Steps are few if the updates of the default would be more than this per step; they need other settings."""
+"""Steps are few if both the chosen updates per step and those that match the total of the default exceed this."""
 MOST_TIME_ON_UPDATES = 4.0
 """Maximum time of updates relative to that of steps, if the budget is only a time: if steps are quick, there are more
 steps rather than more updates per step."""
@@ -96,25 +96,24 @@ def plan(
         minutes: time of the whole command, including measuring before and scoring after training; None for no limit.
         costs: from :func:`measured_costs`.
         large_scale: `network.output_scale` with few steps; by default unchanged.
-        images: whether observations are images; then no random actions are repeated, and there are never more updates
-            in total than by default.
+        images: whether observations are images; then no random actions are repeated, and a shorter training has as
+            many updates as the default, not more.
     """
     check_budget(frames, minutes)
     seconds = math.inf if minutes is None else max(30 * minutes, 60 * minutes - costs.start)
     for_training = (1 - SCORING_SHARE) * seconds
-    if frames is None:
-        steps = _most_steps(config, costs, for_training)
-    else:
-        usual = updates_per_step(config.learner)
-        steps = max(1, int(min(frames, for_training / _duration(1, usual, config, costs))))
+    steps = (
+        _most_steps(config, costs, for_training) if frames is None else _steps_of(frames, config, costs, for_training)
+    )
     evaluation = _evaluation(config, steps, costs, SCORING_SHARE * seconds)
     left = max(0.5 * seconds, seconds - _scoring(evaluation, config, steps, costs))
     if frames is None:
-        density = _affordable_updates(steps, config.learner, costs)
+        density = _updates_by_time_alone(steps, config.learner, costs)
         limits: dict[str, Any] = {"budget": max(1, round(left)), "budget_unit": "seconds"}
     else:
+        steps = _steps_of(frames, config, costs, left)
         wanted = updates_for(frames, config.learner, 1.0 if images else MORE_UPDATES)
-        density = min(wanted, _updates_in(left, frames, config, costs))
+        density = min(wanted, _updates_within(left, frames, config, costs))
         limits = {"budget": frames, "time_limit": None if minutes is None else left}
     planned = _with_density(config, steps, density, large_scale, images)
     learner = replace(planned.learner, **limits)
@@ -133,36 +132,41 @@ def _duration(steps: float, density: float, config: TrainConfig, costs: Costs) -
     return len(config.seeds) * steps * (costs.step + costs.acting + density * costs.update)
 
 
+def _steps_of(frames: int, config: TrainConfig, costs: Costs, seconds: float) -> int:
+    """The steps of `frames` that fit into the time with the usual updates."""
+    return max(1, int(min(frames, seconds / _duration(1, updates_per_step(config.learner), config, costs))))
+
+
 def _most_steps(config: TrainConfig, costs: Costs, seconds: float) -> int:
     """The number of steps that there is time for."""
 
     def fits(steps: float) -> bool:
-        return _duration(steps, _affordable_updates(steps, config.learner, costs), config, costs) <= seconds
+        return _duration(steps, _updates_by_time_alone(steps, config.learner, costs), config, costs) <= seconds
 
     return int(_largest(fits))
 
 
-def _affordable_updates(steps: float, usual: LearnerConfig, costs: Costs) -> float:
+def _updates_by_time_alone(steps: float, usual: LearnerConfig, costs: Costs) -> float:
     """Updates per step if the budget is only a time."""
     most = max(updates_per_step(usual), MOST_TIME_ON_UPDATES * (costs.step + costs.acting) / costs.update)
     return min(updates_for(steps, usual), most)
 
 
-def _updates_in(seconds: float, steps: int, config: TrainConfig, costs: Costs) -> float:
-    """Updates per step that there is time for, but at least the usual number; if even that takes too long, fewer steps
-    are made.
+def _updates_within(seconds: float, steps: int, config: TrainConfig, costs: Costs) -> float:
+    """Updates per step that fit into the time, at least the usual number; if even those take too long, training ends
+    early.
     """
     spare = seconds / (len(config.seeds) * steps) - costs.step - costs.acting
     return max(updates_per_step(config.learner), spare / costs.update)
 
 
-def updates_for(steps: float, usual: LearnerConfig, more: float = 1.0) -> float:
+def updates_for(steps: float, usual: LearnerConfig, max_ratio: float = 1.0) -> float:
     """Updates per step: the usual number, or more for a shorter training.
 
-    A shorter training has as many updates as the usual one in total, or up to `more` times as many.
+    A shorter training has as many updates as the usual one in total, or up to `max_ratio` times as many.
     """
     least, ratio = updates_per_step(usual), max(1.0, usual.budget / max(steps, 1))
-    return float(np.clip(least * ratio * min(ratio, more), least, max(MAX_UPDATES_PER_STEP, least)))
+    return float(np.clip(least * ratio * min(ratio, max_ratio), least, max(MAX_UPDATES_PER_STEP, least)))
 
 
 def updates_per_step(learner: LearnerConfig) -> float:
@@ -322,10 +326,10 @@ def _sentence(config: TrainConfig, steps: int, seconds: float, costs: Costs) -> 
     learner = config.learner
     per_step = updates_per_step(learner)
     updates = "an update per step" if per_step >= 1 else f"an update for every {1 / per_step:.3g} steps"
-    made = counted(steps, "step", "steps")
-    side_by_side = counted(learner.environments, "environment", "environments")
+    steps_text = counted(steps, "step", "steps")
+    environments_text = counted(learner.environments, "environment", "environments")
     return (
-        f"Budget: about {made} per seed, {_time(costs.step)} each, in {side_by_side}, and "
+        f"Budget: about {steps_text} per seed, {_time(costs.step)} each, in {environments_text}, and "
         f"{updates}, {_time(costs.update)} each; this takes about {_time(seconds)}, with scoring."
     )
 

@@ -89,7 +89,7 @@ class RunDirectory:
 
         Raise InputError if the directory holds a run and `existing` is "refuse", if it holds other files, or if a run
         to resume has another configuration. If an InputError ends a new run before it has written anything, the run is
-        removed, so that the command can be repeated with other settings.
+        removed with the directories that were created for it, so that the command can be repeated with other settings.
         """
         run, created = cls(path), [folder for folder in (path, *path.parents) if not folder.exists()]
         run.check(config, existing)
@@ -164,7 +164,7 @@ class RunDirectory:
         """Remove a run that has only a configuration, and the directories that were created for it."""
         for name in (CONFIG, MANIFEST):
             (self.path / name).unlink(missing_ok=True)
-        with suppress(OSError):  # another run has begun in the same parent
+        with suppress(OSError):  # a directory is not empty: another run has begun in it
             for folder in created:
                 folder.rmdir()
 

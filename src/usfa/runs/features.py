@@ -138,7 +138,7 @@ class FeaturesConfig:
     def __post_init__(self) -> None:
         object.__setattr__(self, "environment", environment_text(self.environment))
         object.__setattr__(self, "rewards", reward_texts(self.rewards) if self.rewards else ())
-        object.__setattr__(self, "learner", text_of(self.learner, "learner"))
+        object.__setattr__(self, "learner", _with_defaults(text_of(self.learner, "learner")))
         settle(self)
         if self.steps < 100 or self.steps > 10**10:
             raise InputError(f"steps is {self.steps}; expected at least 100.")
@@ -173,6 +173,11 @@ class FeaturesConfig:
     @property
     def environments(self) -> EnvironmentSource:
         return source(self.environment, phi="reward", **self.environment_arguments)
+
+
+def _with_defaults(learner: str) -> str:
+    """The text of a learner with all of its settings, so that texts which leave out defaults compare equal."""
+    return text_of(PHI_LEARNERS.make(learner), "learner") if "{" in learner else learner
 
 
 def learn_features(

@@ -69,7 +69,7 @@ class Camera:
 
     @property
     def screen_view(self) -> int:
-        """Field of view of the whole screen, in degrees, that gives the image its own."""
+        """Horizontal field of view of the whole screen, in whole degrees, so that the image spans `field_of_view`."""
         share = self.width * self.scale / self.screen[1]
         return round(math.degrees(2 * math.atan(math.tan(math.radians(self.field_of_view) / 2) / share)))
 
@@ -208,7 +208,7 @@ class DoomRoom(gym.Env[Image, np.int64]):
         render_mode: None or "rgb_array".
         positions: whether `info` holds "agent", [x, y, heading], and "objects", a row [type, x, y] for each of them,
             in metres and radians, counter-clockwise from the x axis; a little slower.
-        field_of_view: degrees that an image spans from left to right.
+        field_of_view: horizontal field of view of the image in degrees, 20 to 150.
         rules: the room; or give its fields by name, see :class:`~usfa.environments.room.RoomRules`.
     """
 

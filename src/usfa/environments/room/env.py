@@ -35,7 +35,7 @@ class RoomBatch:
         seeds: one per room, as in :meth:`reset`; by default 0 to B - 1.
         image_size: H = W in pixels.
         frame_stack: number of latest frames in an observation, newest last along the channels.
-        field_of_view: degrees that an image spans from left to right.
+        field_of_view: horizontal and vertical field of view in degrees (images are square), 20 to 150.
         gamma: γ, the discount of a :class:`Step`.
     """
 
@@ -206,7 +206,7 @@ class Room(gym.Env[Image, np.int64]):
         frame_stack: frames in an observation.
         render_mode: "rgb_array" or None.
         render_size: height and width of the image that :meth:`render` returns.
-        field_of_view: degrees that an image spans from left to right; it is square, so also from top to bottom.
+        field_of_view: horizontal and vertical field of view in degrees (images are square), 20 to 150.
         rules: the room; or give its fields by name (`types=2, side=8.0, layout="..."`), see :class:`RoomRules`.
     """
 
@@ -227,6 +227,7 @@ class Room(gym.Env[Image, np.int64]):
         _check_range("render_size", render_size, 8, 2048)
         self.rules = given_rules(rules, fields)
         self.render_mode, self.render_size = render_mode, render_size
+        self.field_of_view = field_of_view
         self._batch = RoomBatch(
             1, self.rules, image_size=image_size, frame_stack=frame_stack, field_of_view=field_of_view
         )

@@ -155,9 +155,9 @@ def given_rules(rules: RoomRules | None, fields: Mapping[str, Any]) -> RoomRules
 
 
 def check_field_of_view(degrees: float) -> None:
-    """Raise InputError unless `degrees` is from 20 to 150."""
-    if not 20 <= degrees <= 150:
-        raise InputError(f"field_of_view is {degrees}; expected 20 to 150 degrees.")
+    """Raise InputError unless `degrees` is a number from 20 to 150."""
+    if not isinstance(degrees, int | float) or not 20 <= degrees <= 150:
+        raise InputError(f"field_of_view is {degrees!r}; expected 20 to 150 degrees.")
 
 
 def split_arguments(arguments: Mapping[str, Any], where: str) -> tuple[RoomRules, dict[str, Any]]:
@@ -167,9 +167,21 @@ def split_arguments(arguments: Mapping[str, Any], where: str) -> tuple[RoomRules
         arguments: as in a file or on the command line.
         where: their name in error messages.
     """
-    camera = {name: kind(arguments[name]) for name, kind in CAMERA_ARGUMENTS.items() if name in arguments}
+    camera = {
+        name: _number(arguments[name], kind, name, where)
+        for name, kind in CAMERA_ARGUMENTS.items()
+        if name in arguments
+    }
     fields = {name: value for name, value in arguments.items() if name not in camera}
     return from_json(RoomRules, fields, where), camera
+
+
+def _number(value: object, kind: type[int] | type[float], name: str, where: str) -> int | float:
+    """Convert an argument, which may be text, to a number; raise InputError if it is none."""
+    try:
+        return kind(value)  # type: ignore[arg-type]  # checked by the call
+    except (TypeError, ValueError) as error:
+        raise InputError(f"In {where}, {name} is {value!r}; expected a number.") from error
 
 
 # --- the map ---
