@@ -176,10 +176,10 @@ def split_arguments(arguments: Mapping[str, Any], where: str) -> tuple[RoomRules
     return from_json(RoomRules, fields, where), camera
 
 
-def _number(value: object, kind: type[int] | type[float], name: str, where: str) -> int | float:
+def _number(value: Any, kind: type[int] | type[float], name: str, where: str) -> int | float:
     """Convert an argument, which may be text, to a number; raise InputError if it is none."""
     try:
-        return kind(value)  # type: ignore[arg-type]  # checked by the call
+        return kind(value)
     except (TypeError, ValueError) as error:
         raise InputError(f"In {where}, {name} is {value!r}; expected a number.") from error
 
