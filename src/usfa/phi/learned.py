@@ -283,7 +283,9 @@ def learn_phi(
     if learner.supervised:
         check_rewards(train)
     outputs = len(data.names) if learner.supervised else features or _DEFAULT_FEATURES
-    model = learner.fit(train, outputs, seed, NoProgress() if progress is None else progress)
+    progress = progress or NoProgress()
+    model = learner.fit(train, outputs, seed, progress)
+    progress.update(1.0, "measuring R²")
     if model.spec.history != data.history:
         raise InputError(
             f"The learner {learner} made a model with a history of {model.spec.history}; expected {data.history}, that "
@@ -293,38 +295,34 @@ def learn_phi(
         environment=environment, learner=_learner_text(learner), rewards=data.names, transitions=len(train)
     )
     if not learner.supervised:
-        tasks = fitted_tasks(train, predict(model, train))
+        phi = predict(model, train)
         names = tuple(f"φ{index + 1}" for index in range(model.spec.features))
-        report = replace(report, tasks=_nested(tasks), features=names)
-        return LearnedPhi(model, _measured(report, model, train, held))
+        report = replace(report, tasks=_nested(fitted_tasks(train, phi)), features=names)
+        return LearnedPhi(model, _measured(report, model, train, phi, held))
     train, held = train.thinned(seed), held.thinned(seed)
-    report = _projected(report, model, train, held, features, exact=isinstance(learner, RewardsThemselves))
-    report = _measured(report, model, train, held)
-    _warn(report)
-    return LearnedPhi(model, report)
-
-
-def _projected(
-    report: PhiReport, model: PhiModel, train: Transitions, held: Transitions, features: int | None, exact: bool
-) -> PhiReport:
-    """Reduce the K predicted rewards of a model to the D features that carry them; add these to the report."""
-    chosen = directions(train, predict(model, train), held, predict(model, held), features, exact)
+    predicted, exact = predict(model, train), isinstance(learner, RewardsThemselves)
+    chosen = directions(train, predicted, held, predict(model, held), features, exact)
     model.project(torch.from_numpy(chosen.mix).float())
-    return replace(
+    report = replace(
         report,
         tasks=_nested(chosen.tasks),
         r2_by_size=tuple(map(_optional, chosen.by_size)),
-        features=short_names([report.rewards[index] for index in chosen.basis]),
+        features=short_names([data.names[index] for index in chosen.basis]),
     )
+    report = _measured(report, model, train, predicted @ chosen.mix, held)
+    _warn(report)
+    return LearnedPhi(model, report)
 
 
 def _nested(tasks: NDArray[np.float64]) -> tuple[tuple[float, ...], ...]:
     return tuple(map(tuple, tasks.tolist()))
 
 
-def _measured(report: PhiReport, model: PhiModel, train: Transitions, held: Transitions) -> PhiReport:
-    """Add the quality of φ on held-out episodes, and the sizes of its features."""
-    phi, tasks = predict(model, train), np.array(report.tasks).reshape(-1, model.spec.features)
+def _measured(
+    report: PhiReport, model: PhiModel, train: Transitions, phi: NDArray[np.float64], held: Transitions
+) -> PhiReport:
+    """Add the quality of φ on held-out episodes, and the sizes of its features, from φ [N, D] of `train`."""
+    tasks = np.array(report.tasks).reshape(-1, model.spec.features)
     predicted = predict(model, held) @ tasks.T
     return replace(
         report,
