@@ -12,13 +12,17 @@ from pathlib import Path
 import usfa
 from usfa.phi import NetworkFit
 
+CAMERA = {"image_size": 42, "field_of_view": 110}  # with the default of 80 degrees, objects leave the view too early
 FORWARD = (0.3, 0.02, 0.02, 0.02, 0.1, 0.1, 0.22, 0.22)  # mostly forward: behind its back the agent sees no object
+MIRRORED = (0, 1, 3, 2, 5, 4, 7, 6)  # left and right swapped
+NETWORK = NetworkFit((1024, 512, 256), ((32, 4, 2), (32, 3, 2), (32, 3, 1)), batch=128, mirrored_actions=MIRRORED)
 
 
 def main(out: Path, steps: int = 600_000, updates: int = 12_000, frames: int = 500_000, rounds: int = 3) -> None:
     config = usfa.preset("room-laptop")
     config = replace(
         config,
+        environment_arguments=CAMERA,
         learner=replace(config.learner, budget=frames),
         evaluation=replace(config.evaluation, snapshots=1, tasks=("room-train",), candidates=("train",), episodes=1),
     )
@@ -29,8 +33,8 @@ def main(out: Path, steps: int = 600_000, updates: int = 12_000, frames: int = 5
             "tasks:room-train",  # "collect a TV", "a ball", "a hat", "a balloon": one number each, and no φ
             features=4,
             history=4,  # an object leaves the view a step or two before it is collected
-            environment_arguments={"image_size": 42},
-            learner=NetworkFit((1024, 512, 256), ((32, 4, 2), (32, 3, 2), (32, 3, 1)), steps=updates, batch=128),
+            environment_arguments=CAMERA,
+            learner=replace(NETWORK, steps=updates),
             steps=steps,
             action_probabilities=FORWARD,
             repeat=0.75,

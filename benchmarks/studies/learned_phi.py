@@ -295,7 +295,7 @@ def single(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
 
 
 def quality(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
-    """R² of each reward in new episodes: of random walks, of the last scout and, if there is one, of an agent on φ."""
+    """R² of each reward in new episodes: of random walks, of the last scout and of agents on φ."""
     phi = _last_phi(chosen)
     rows: list[tuple[object, ...]] = []
     for episodes, run in {"random walks": None, **_agents(chosen)}.items():
@@ -416,7 +416,7 @@ def _share_in_view(pose: Array, place: Array, kind: NDArray[np.int64], field_of_
 def missed(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
     """Collected objects by how much of them was in view: their share, and the sum of their squared errors.
 
-    In new episodes of the last scout and, if there is one, of an agent on φ. φ sees the last H observations. Errors are
+    In new episodes of the last scout and of agents on φ. φ sees the last H observations. Errors are
     relative to the number of objects, which is about the variance that R² divides by; those where nothing was collected
     are left out, and two objects of one type in one step both count the error of that step.
     """
@@ -441,9 +441,10 @@ def missed(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
 
 
 def _agents(chosen: argparse.Namespace) -> dict[str, str]:
-    """Runs of agents: the last scout and, if there is one, an agent on the last φ."""
-    found, learned = {"scout": _last_scout(chosen)}, f"learned-{chosen.frames}-{chosen.seeds[0]}"
-    return found | ({"trained agent": learned} if (chosen.out / learned).exists() else {})
+    """Runs of agents: the last scout, and the agents that were trained on the last φ since."""
+    learned = {f"agent on φ, seed {seed}": f"learned-{chosen.frames}-{seed}" for seed in chosen.seeds}
+    since = {name: run for name, run in learned.items() if (chosen.out / run).exists()}
+    return {"scout": _last_scout(chosen), **since}
 
 
 def infer_room(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
@@ -466,7 +467,7 @@ def infer_room(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
             for number, text in enumerate(rewards):
                 act = RandomActions(np.random.default_rng([number, 1]), WALK, 0.75)
                 data = _room_data(chosen, phi, (text,), act, steps, number)
-                tasks.append(usfa.infer_task(predict(phi.model, data), data.rewards[:, 0]).w)
+                tasks.append(usfa.infer_task(predict(phi.model, data), data.rewards[:, 0], phi.noise).w)
                 met += int((data.rewards != 0).sum())
             score = mean_score(np.stack(tasks))
             error = abs(np.stack(tasks) - w @ translation(phi)).max(axis=1).mean()
@@ -504,7 +505,7 @@ def main() -> None:
         "--steps", type=int, nargs="+", default=[200_000, 400_000, 1_600_000], help="of the data of φ, in each round"
     )
     room_settings.add_argument(
-        "--updates", type=int, nargs="+", default=[3_000, 4_000, 16_000], help="of the network of φ, in each round"
+        "--updates", type=int, nargs="+", default=[3_000, 4_000, 30_000], help="of the network of φ, in each round"
     )
     room_settings.add_argument(
         "--scout-frames", type=int, nargs="+", default=[500_000, 1_500_000], help="of training on φ, between rounds"
@@ -512,11 +513,11 @@ def main() -> None:
     room_settings.add_argument(
         "--field-of-view",
         type=float,
-        default=FIELD_OF_VIEW,
-        help="in degrees; a wider camera sees more of the objects that are collected",
+        default=110.0,
+        help=f"in degrees; the room's own, {FIELD_OF_VIEW:g}, sees less of the objects that are collected",
     )
     room_settings.add_argument("--scout-share", type=float, default=0.75, help="of the data, after the first round")
-    room_settings.add_argument("--new-steps", type=int, default=30_000, help="of each kind of new episodes")
+    room_settings.add_argument("--new-steps", type=int, default=60_000, help="of each kind of new episodes")
     parser.add_argument("--out", type=Path, default=Path("runs/learned-phi"))
     chosen = parser.parse_args()
     rounds = len(chosen.steps)

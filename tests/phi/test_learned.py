@@ -29,6 +29,7 @@ from usfa.phi import (
     default_learner,
     learn_phi,
     load_phi,
+    predict,
     read_transitions,
 )
 from usfa.phi.learners import descend, tensors_of
@@ -127,6 +128,13 @@ def test_only_the_part_of_a_reward_that_phi_can_express_is_claimed():
         phi = learn_phi(noisy, LeastSquares(), features=2)
     assert phi.report.r2[0] > 0.99
     assert phi.report.unexplained[1] > 0.9
+
+
+def test_the_noise_of_phi_is_the_mean_square_of_its_errors(trip_data):
+    phi = learn_phi(trip_data, NetworkFit(hidden=(16,), steps=400), 2)
+    errors = trip_data.rewards - predict(phi.model, trip_data) @ phi.tasks.T
+    assert phi.noise == pytest.approx((errors**2).mean(), rel=0.5)
+    assert learn_phi(trip_data, LeastSquares()).noise < 1e-9
 
 
 def test_rewards_that_were_not_seen_have_no_effect(trip_data):

@@ -5,7 +5,7 @@ import pytest
 
 import usfa
 from usfa.errors import InputError
-from usfa.phi import Laplacian, NetworkFit, TaskStream
+from usfa.phi import Laplacian, LearnedPhi, NetworkFit, TaskStream
 from usfa.phi.stream import _inferred
 
 
@@ -49,6 +49,19 @@ def test_transitions_count_by_their_weights():
     repeated = weighted.rows(np.repeat(np.arange(len(data)), weighted.weight.astype(int)))
     repeated = replace(repeated, weight=np.ones(len(repeated), np.float32))
     np.testing.assert_allclose(_inferred(phi, weighted, 0).w, _inferred(phi, repeated, 0).w)
+
+
+def test_errors_of_phi_do_not_pass_for_features(monkeypatch):
+    """The second feature is hardly more than noise, and no reward tells its entry of w."""
+    stream = TaskStream("trip")
+    stream.observe("task:10")
+    report = replace(stream.phi.report, tasks=((1.0, 0.0), (0.0, 1.0)), scale=(1.0, 1.0), unexplained=(0.01, 0.01))
+    phi = LearnedPhi(stream.phi.model, report)
+    data = replace(stream._data.rows(np.arange(2)), rewards=np.float32([[0.7], [0.05]]))
+    monkeypatch.setattr(phi, "features", 2)
+    monkeypatch.setattr("usfa.phi.stream.predict", lambda model, own: np.array([[1.0, 0.001], [0.0, 0.02]]))
+    assert phi.noise == pytest.approx(0.01)
+    np.testing.assert_allclose(_inferred(phi, data, 0).w, [0.7, 0.1], atol=0.02)
 
 
 def test_a_learner_that_does_not_fit_is_refused_before_acting():

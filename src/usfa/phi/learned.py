@@ -107,6 +107,19 @@ class LearnedPhi:
         return np.array(self.report.tasks).reshape(-1, self.features)
 
     @property
+    def noise(self) -> float:
+        """Mean square of r - φ·w on held-out episodes, mean over rewards; 0 if φ was learned without rewards.
+
+        With few rewards, use it as the ridge of :func:`usfa.infer_task`, which then assumes w ~ N(0, I) beforehand: the
+        errors of φ no longer pass for features, and entries of w that no reward has shown yet stay near 0.
+        """
+        known = [(w, share) for w, share in zip(self.tasks, self.report.unexplained, strict=False) if share is not None]
+        if not known or not self.report.scale:
+            return 0.0
+        squares = np.square(np.array([w for w, _ in known]) * self.report.scale).sum(axis=1)
+        return float(np.mean([share for _, share in known] * squares))
+
+    @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the rewards that the features predict, or φ1, φ2, …"""
         return self.report.features

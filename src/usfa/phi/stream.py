@@ -110,7 +110,7 @@ def _inferred(phi: LearnedPhi, data: Transitions, index: int) -> InferredTask:
     with warnings.catch_warnings():  # the result holds the same information
         warnings.simplefilter("ignore")
         root = np.sqrt(own.weight / own.weight.mean(), dtype=np.float64)
-        return infer_task(predict(phi.model, own) * root[:, None], own.rewards[:, index] * root)
+        return infer_task(predict(phi.model, own) * root[:, None], own.rewards[:, index] * root, ridge=phi.noise)
 
 
 def _joined(before: Transitions | None, new: Transitions) -> Transitions:
