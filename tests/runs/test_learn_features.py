@@ -222,6 +222,14 @@ def test_a_run_with_functions_as_rewards_is_read_and_resumed(run_with_functions)
     assert usfa.load(run_with_functions.path).file.phi == config.phi
 
 
+@pytest.mark.parametrize(("learner", "ending"), [("rewards", " --trust"), ("least-squares", "")])
+def test_the_next_command_trusts_functions_that_phi_calls(learner, ending, tmp_path, capsys):
+    rewards, out = f"{__name__}:height,{__name__}:effort", str(tmp_path / "phi")
+    words = ["--rewards", rewards, "--steps", "200", "--learner", learner, "--out", out]
+    assert main(["learn-features", "trip", *words]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith(f" train trip --phi {out}{ending}")
+
+
 def changed(path, **fields):
     """Change fields of a JSON file, without its checksum."""
     found = json.loads(path.read_text()) | fields
@@ -327,6 +335,7 @@ def test_phi_without_rewards(tmp_path):
 def test_bad_input_is_one_sentence(words, sentence, tmp_path, capsys):
     assert main(["learn-features", "trip", *words, "--out", str(tmp_path / "run")]) == 2
     assert sentence in capsys.readouterr().err.splitlines()[-1]
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_directory_without_phi_is_refused(tmp_path):

@@ -44,4 +44,4 @@ def run(words: list[str]) -> None:
         print_table(chosen, f"{phi.features} features: {', '.join(phi.feature_names)}")
         print_lines("r2: on held-out episodes; unexplained: share of the reward that φ cannot express.")
     print_lines(f"Figures: {path / 'figures'}")
-    print_next(f"train {environment} --phi {path}")
+    print_next(f"train {environment} --phi {path}{' --trust' if phi.functions else ''}")

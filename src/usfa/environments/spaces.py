@@ -294,7 +294,7 @@ def feature_count(env: gym.Env[Any, Any]) -> int:
     if not isinstance(space, gym.spaces.Box) or len(space.shape) != 1 or not space.shape[0]:
         raise InputError(
             f"The environment {env} has the reward_space {space}; expected a Box of shape [D], one entry per feature "
-            "of φ, as in MO-Gymnasium."
+            "of φ, as in MO-Gymnasium. From scalar rewards, usfa learn-features learns φ."
         )
     return int(space.shape[0])
 

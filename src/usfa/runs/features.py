@@ -65,6 +65,7 @@ from usfa.phi import (
     predict,
     read_transitions,
 )
+from usfa.phi.data import check_rewards
 from usfa.phi.frames import frames_file
 from usfa.phi.store import check_rows
 from usfa.progress import AUTO, Display, ProgressBar, progress_bar, shown_on
@@ -285,6 +286,8 @@ def _kept_data(config: FeaturesConfig, run: RunDirectory, console: Console | Non
             spec, actions = ObservationSpec.of(env.observation_space), action_count(env)
         return read_transitions(path, spec, actions, config.environment, config.history)
     found = _data(config, console, frames_file(path))
+    if config.supervised:
+        check_rewards(found.split(seed=config.seed)[0])  # before anything is kept, so that a refused run leaves nothing
     if config.data is None:
         found.save(path)
     elif not (run.path / DATA_CHECKSUM).exists():
