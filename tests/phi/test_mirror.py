@@ -110,7 +110,7 @@ def test_settings_that_a_text_leaves_out_are_the_defaults():
 
 
 def test_the_mirror_of_the_room():
-    """Those in docs/learned-features.md: the same path on the other side."""
+    """The mirrored actions in docs/learned-features.md give the same path on the other side."""
     mirrored = (0, 1, 3, 2, 5, 4, 7, 6)
     for action, other in zip(ACTIONS, mirrored, strict=True):
         assert ACTIONS[other] == replace(action, name=ACTIONS[other].name, strafe=-action.strafe, turn=-action.turn)

@@ -55,7 +55,7 @@ def test_errors_of_phi_do_not_pass_for_features(monkeypatch):
     """The second feature is hardly more than noise, and no reward tells its entry of w."""
     stream = TaskStream("trip")
     stream.observe("task:10")
-    report = replace(stream.phi.report, tasks=((1.0, 0.0), (0.0, 1.0)), scale=(1.0, 1.0), unexplained=(0.01, 0.01))
+    report = replace(stream.phi.report, tasks=((1.0, 0.0), (0.0, 1.0)), squared_error=(0.01, 0.01))
     phi = LearnedPhi(stream.phi.model, report)
     data = replace(stream._data.rows(np.arange(2)), rewards=np.float32([[0.7], [0.05]]))
     monkeypatch.setattr(phi, "features", 2)

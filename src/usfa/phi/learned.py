@@ -26,7 +26,7 @@ from usfa.networks import read_weights
 from usfa.phi.data import Transitions, check_rewards
 from usfa.phi.learners import NoProgress, PhiLearner, Progress, RewardsThemselves, tensors_of
 from usfa.phi.model import PHI_MODELS, PhiModel, PhiSpec
-from usfa.phi.quality import directions, fitted_tasks, r_squared, unexplained
+from usfa.phi.quality import directions, fitted_tasks, mean_squared_error, r_squared, unexplained
 from usfa.records import from_json, to_json
 from usfa.registry import as_tuples, import_modules, text_of
 from usfa.threads import threads
@@ -59,6 +59,8 @@ class PhiReport:
     unexplained: tuple[float | None, ...] = ()
     """Share of each reward, Σ(r - φ·w)² / Σr², that φ cannot express on held-out episodes; None where it is always 0
     there."""
+    squared_error: tuple[float | None, ...] = ()
+    """Mean square of r - φ·w for each reward on held-out episodes; None where the reward was not seen there."""
     r2_by_size: tuple[tuple[float | None, ...], ...] = ()
     """R² of each reward with 1, 2, … features; empty for unsupervised learners."""
     transitions: int = 0
@@ -108,16 +110,13 @@ class LearnedPhi:
 
     @property
     def noise(self) -> float:
-        """Mean square of r - φ·w on held-out episodes, mean over rewards; 0 if φ was learned without rewards.
+        """Mean square of r - φ·w on held-out episodes, mean over rewards; 0 if it was not measured.
 
         With few rewards, use it as the ridge of :func:`usfa.infer_task`, which then assumes w ~ N(0, I) beforehand: the
-        errors of φ no longer pass for features, and entries of w that no reward has shown yet stay near 0.
+        errors of φ are no longer mistaken for rarely seen features, whose entries of w stay near 0.
         """
-        known = [(w, share) for w, share in zip(self.tasks, self.report.unexplained, strict=False) if share is not None]
-        if not known or not self.report.scale:
-            return 0.0
-        squares = np.square(np.array([w for w, _ in known]) * self.report.scale).sum(axis=1)
-        return float(np.mean([share for _, share in known] * squares))
+        known = [error for error in self.report.squared_error if error is not None]
+        return float(np.mean(known)) if known else 0.0
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -135,7 +134,8 @@ class LearnedPhi:
     def text(self) -> str:
         """The text of φ in configurations: its checksum."""
         content = to_json(replace(self._file(""), report=PhiReport()))
-        if self.history == 1:  # the same checksum as before histories existed
+        content["report"].pop("squared_error")  # the same checksum as before this field existed
+        if self.history == 1:  # and before histories existed
             content["spec"].pop("history", None)
         parts = [json.dumps(content, sort_keys=True).encode()]
         for name, tensor in sorted(self.model.state_dict().items()):
@@ -341,6 +341,7 @@ def _measured(
         report,
         r2=_optional(r_squared(held, predicted)),
         unexplained=_optional(unexplained(held, predicted)),
+        squared_error=_optional(mean_squared_error(held, predicted)),
         scale=tuple(np.sqrt(np.average(phi**2, axis=0, weights=train.weight)).tolist()),
     )
 

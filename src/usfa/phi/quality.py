@@ -12,7 +12,7 @@ from usfa.errors import InputError, counted
 from usfa.functional import unexplained_share
 from usfa.phi.data import Transitions
 
-__all__ = ["Directions", "directions", "fitted_tasks", "r_squared", "unexplained"]
+__all__ = ["Directions", "directions", "fitted_tasks", "mean_squared_error", "r_squared", "unexplained"]
 
 Array = NDArray[np.float64]
 _CLOSE_ENOUGH = 0.01  # loss of R² that is accepted for fewer features
@@ -28,6 +28,15 @@ def r_squared(data: Transitions, predicted: Array) -> Array:
         spread = (weight * (rewards - mean) ** 2).sum(axis=0)
         found: Array = 1 - (weight * (rewards - predicted) ** 2).sum(axis=0) / spread
     return np.where(spread > 0, found, np.nan)
+
+
+def mean_squared_error(data: Transitions, predicted: Array) -> Array:
+    """Mean of (r - r̂)² for each reward, [K]; NaN where the reward was never seen."""
+    weight = data.weight[:, None].astype(np.float64) * data.seen
+    rewards = np.where(data.seen, data.rewards, 0.0).astype(np.float64)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found: Array = (weight * (rewards - predicted) ** 2).sum(axis=0) / weight.sum(axis=0)
+    return found
 
 
 def unexplained(data: Transitions, predicted: Array) -> Array:

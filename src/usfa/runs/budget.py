@@ -1,11 +1,11 @@
 """The budget rule: choose environments, updates per step and scoring from a number of steps or minutes.
 
 Learning needs thousands of updates, whatever the number of steps. With fewer steps than the default, each step gets
-more updates, at most one, each on different replayed transitions. Their total is that of the default or, if `frames` is
-given and observations are vectors, up to MORE_UPDATES times that. A short time limit lowers it. Frequent updates
-overestimate actions that were hardly tried; the lower value of two networks counters that. With few steps, environments
-also keep a preference, often an extreme one, for a whole episode, so that such actions are tried. docs/mo-gymnasium.md
-has the effect of each.
+more updates (at most one per step), each on different replayed transitions. Their total is that of the default or, if
+`frames` is given and observations are vectors, up to MORE_UPDATES times that. A short time limit lowers it. Frequent
+updates overestimate actions that were hardly tried; the lower value of two networks counters that. With few steps,
+environments also keep a preference, often an extreme one, for a whole episode, so that such actions are tried.
+docs/mo-gymnasium.md has the effect of each.
 """
 
 from __future__ import annotations

@@ -287,7 +287,11 @@ def _kept_data(config: FeaturesConfig, run: RunDirectory, console: Console | Non
         return read_transitions(path, spec, actions, config.environment, config.history)
     found = _data(config, console, frames_file(path))
     if config.supervised:
-        check_rewards(found.split(seed=config.seed)[0])  # before anything is kept, so that a refused run leaves nothing
+        try:
+            check_rewards(found.split(seed=config.seed)[0])
+        except InputError:
+            frames_file(path).unlink(missing_ok=True)  # a refused run leaves nothing
+            raise
     if config.data is None:
         found.save(path)
     elif not (run.path / DATA_CHECKSUM).exists():

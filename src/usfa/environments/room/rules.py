@@ -177,11 +177,15 @@ def split_arguments(arguments: Mapping[str, Any], where: str) -> tuple[RoomRules
 
 
 def _number(value: Any, kind: type[int] | type[float], name: str, where: str) -> int | float:
-    """Convert an argument, which may be text, to a number; raise InputError if it is none."""
+    """Convert an argument, which may be text; raise InputError if it is not such a number."""
     try:
-        return kind(value)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"In {where}, {name} is {value!r}; expected a number.") from error
+        number = kind(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        expected = "a whole number" if kind is int else "a number"
+        raise InputError(f"In {where}, {name} is {value!r}; expected {expected}.") from error
+    if isinstance(value, float) and number != value:
+        raise InputError(f"In {where}, {name} is {value!r}; expected a whole number.")
+    return number
 
 
 # --- the map ---
