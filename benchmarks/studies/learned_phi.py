@@ -224,11 +224,8 @@ def _last_scout(chosen: argparse.Namespace) -> str:
 
 
 def _camera(chosen: argparse.Namespace) -> dict[str, Any]:
-    """Arguments of the room; the default field of view is left out, so that earlier runs can be resumed."""
-    camera: dict[str, Any] = {"image_size": 42}
-    if chosen.field_of_view != FIELD_OF_VIEW:
-        camera["field_of_view"] = chosen.field_of_view
-    return camera
+    """Arguments of the room."""
+    return {"image_size": 42, "field_of_view": chosen.field_of_view}
 
 
 def _room_config(chosen: argparse.Namespace, frames: int, seed: int) -> TrainConfig:
@@ -527,11 +524,10 @@ def main() -> None:
         parser.error(f"--steps has {rounds} rounds; expected as many --updates, and one less of --scout-frames.")
     first = chosen.out / "phi-1"
     if set(chosen.what) & set(ROOM) and (first / "config.json").exists():
-        arguments = RunDirectory(first).config(FeaturesConfig).environment_arguments
-        found = float(arguments.get("field_of_view", FIELD_OF_VIEW))
+        found = RunDirectory(first).config(FeaturesConfig).environment_arguments["field_of_view"]
         if found != chosen.field_of_view:
             parser.error(
-                f"--field-of-view is {chosen.field_of_view:g}; expected {found:g}, as in {first}, or another --out."
+                f"--field-of-view is {chosen.field_of_view:g}; expected {found}, as in {first}, or another --out."
             )
     console, seeds = Console(stderr=True), tuple(chosen.seeds)
     for what in chosen.what:

@@ -139,7 +139,7 @@ def test_sources_of_phi_by_name():
 @pytest.mark.parametrize(
     ("phi", "sentence"),
     [
-        ("inof", r"^phi is 'inof'; expected 'reward', 'info', 'module:function', or the directory of a learned φ\.$"),
+        ("inof", r"^phi is 'inof'; expected 'reward', 'info' or the name of a function, 'module:function'\.$"),
         (3, r"^phi is 3; expected"),
         (
             "no_such_module:phi",

@@ -144,8 +144,7 @@ def test_steps_that_there_is_no_time_for_are_neither_promised_nor_waited_for(usu
     """About ten thousand of a million steps can be made in a minute."""
     planned = plan(usual, 1_000_000, 1, SLOW)
     learner = planned.config.learner
-    assert "million" not in planned.sentence
-    assert "1,000,000" not in planned.sentence
+    assert "about 10," in planned.sentence
     assert planned.config.checkpoint_every * 20 <= 10_000 // (learner.environments * learner.trajectory_length)
 
 

@@ -338,7 +338,20 @@ def test_bad_input_is_one_sentence(words, sentence, tmp_path, capsys):
     assert not (tmp_path / "run").exists()
 
 
+def test_frames_of_refused_rewards_are_removed(tmp_path, monkeypatch):
+    """Observations that do not fit into memory are on disk before the rewards are known to be of no use."""
+    monkeypatch.setattr("usfa.phi.store.MOST_MEMORY", 10_000)
+    arguments = {"image_size": 12, "side": 5.0, "decisions": 20}
+    with pytest.raises(InputError, match=r"The reward 'task:0,0,0,0' is 0 in all"):
+        usfa.learn_features(
+            "room", "task:0,0,0,0", steps=200, environment_arguments=arguments, out=tmp_path / "run", console=None
+        )
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_directory_without_phi_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"^phi is 'nowhere'; expected .* or the directory of a learned φ\.$"):
+        usfa.TrainConfig("trip", "trip-train", phi="nowhere")
     with pytest.raises(InputError, match=r"holds no learned φ; expected one of usfa learn-features\.$"):
         usfa.TrainConfig("trip", "trip-train", phi=str(tmp_path))
     with pytest.raises(InputError, match=r"^phi is 'learned:0', which is not loaded; load it first"):

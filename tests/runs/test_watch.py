@@ -166,10 +166,20 @@ def test_mp4_without_its_extra_is_one_sentence(tmp_path, monkeypatch):
         watch("room", Watch(task="1000", out=tmp_path / "film.mp4"))
 
 
-@pytest.mark.parametrize("value", ["wide", None])
-def test_a_field_of_view_that_is_no_number(tmp_path, value):
-    with pytest.raises(InputError, match=rf"field_of_view is {value!r}; expected a number\.$"):
-        watch("room", Watch(task="1000", out=tmp_path / "film.gif", arguments={"field_of_view": value}))
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("field_of_view", "wide", "expected a number."),
+        ("field_of_view", None, "expected a number."),
+        ("field_of_view", float("nan"), "expected 20 to 150 degrees."),
+        ("image_size", "84.5", "expected a whole number."),
+        ("image_size", 84.5, "expected a whole number."),
+        ("image_size", float("inf"), "expected a whole number."),
+    ],
+)
+def test_cameras_that_cannot_be(tmp_path, name, value, sentence):
+    with pytest.raises(InputError, match=rf"{name} is {value!r}; {sentence}$"):
+        watch("room", Watch(task="1000", out=tmp_path / "film.gif", arguments={name: value}))
 
 
 def test_variants_of_the_room_by_their_arguments(tmp_path):

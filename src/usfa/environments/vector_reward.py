@@ -121,4 +121,4 @@ def with_phi(env: gym.Env[Any, Any], phi: PhiSource) -> gym.Env[Any, Any]:
         phi = imported(phi, "φ")
     if callable(phi) or phi == "info":
         return VectorReward(env, phi)  # type: ignore[arg-type]  # phi is "info" or a function here
-    raise InputError(f"phi is {phi!r}; expected 'reward', 'info', 'module:function', or the directory of a learned φ.")
+    raise InputError(f"phi is {phi!r}; expected 'reward', 'info' or the name of a function, 'module:function'.")

@@ -19,10 +19,15 @@ _CLOSE_ENOUGH = 0.01  # loss of R² that is accepted for fewer features
 _RANK = 1e-6  # singular values below this share of the largest count as 0
 
 
+def _seen(data: Transitions) -> tuple[Array, Array]:
+    """Weights and rewards, [N, K] each; both are 0 where a reward was not seen."""
+    weight = data.weight[:, None].astype(np.float64) * data.seen
+    return weight, np.where(data.seen, data.rewards, 0.0).astype(np.float64)
+
+
 def r_squared(data: Transitions, predicted: Array) -> Array:
     """R² of predicted rewards [N, K] for each reward, [K]; NaN where the reward does not vary."""
-    weight = data.weight[:, None].astype(np.float64) * data.seen
-    rewards = np.where(data.seen, data.rewards, 0.0).astype(np.float64)
+    weight, rewards = _seen(data)
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = (weight * rewards).sum(axis=0) / weight.sum(axis=0)
         spread = (weight * (rewards - mean) ** 2).sum(axis=0)
@@ -32,8 +37,7 @@ def r_squared(data: Transitions, predicted: Array) -> Array:
 
 def mean_squared_error(data: Transitions, predicted: Array) -> Array:
     """Mean of (r - r̂)² for each reward, [K]; NaN where the reward was never seen."""
-    weight = data.weight[:, None].astype(np.float64) * data.seen
-    rewards = np.where(data.seen, data.rewards, 0.0).astype(np.float64)
+    weight, rewards = _seen(data)
     with np.errstate(invalid="ignore", divide="ignore"):
         found: Array = (weight * (rewards - predicted) ** 2).sum(axis=0) / weight.sum(axis=0)
     return found
@@ -41,8 +45,7 @@ def mean_squared_error(data: Transitions, predicted: Array) -> Array:
 
 def unexplained(data: Transitions, predicted: Array) -> Array:
     """Share of each reward that is not predicted, Σ(r - r̂)² / Σr², [K]; NaN where the reward is always 0."""
-    weight = data.weight[:, None].astype(np.float64) * data.seen
-    rewards = np.where(data.seen, data.rewards, 0.0).astype(np.float64)
+    weight, rewards = _seen(data)
     size = (weight * rewards**2).sum(axis=0)
     error = (weight * (rewards - predicted) ** 2).sum(axis=0)
     return unexplained_share(error, size)

@@ -183,8 +183,12 @@ def phi_text(phi: object) -> str:
 
     The directory of a learned φ is loaded, and replaced by the text that identifies its content.
     """
-    if isinstance(phi, str) and (phi in ("reward", "info") or ":" in phi or not Path(phi).is_dir()):
+    if isinstance(phi, str) and (phi in ("reward", "info") or ":" in phi):
         return phi
+    if isinstance(phi, str) and not Path(phi).is_dir():
+        raise InputError(
+            f"phi is {phi!r}; expected 'reward', 'info', 'module:function', or the directory of a learned φ."
+        )
     if isinstance(phi, str):
         return load_features(phi).text
     if isinstance(phi, LearnedPhi):

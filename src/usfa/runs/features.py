@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -178,7 +178,9 @@ class FeaturesConfig:
 
 def _with_defaults(learner: str) -> str:
     """The text of a learner with all of its settings, so that texts which leave out defaults compare equal."""
-    return text_of(PHI_LEARNERS.make(learner), "learner") if "{" in learner else learner
+    name, brace, _ = learner.partition("{")
+    found = PHI_LEARNERS.make(learner) if brace else None
+    return name + brace + text_of(found, "learner").partition("{")[2] if is_dataclass(found) else learner
 
 
 def learn_features(

@@ -179,13 +179,11 @@ def split_arguments(arguments: Mapping[str, Any], where: str) -> tuple[RoomRules
 def _number(value: Any, kind: type[int] | type[float], name: str, where: str) -> int | float:
     """Convert an argument, which may be text; raise InputError if it is not such a number."""
     try:
-        number = kind(value)
-    except (TypeError, ValueError, OverflowError) as error:
-        expected = "a whole number" if kind is int else "a number"
-        raise InputError(f"In {where}, {name} is {value!r}; expected {expected}.") from error
-    if isinstance(value, float) and number != value:
-        raise InputError(f"In {where}, {name} is {value!r}; expected a whole number.")
-    return number
+        if kind is float or not isinstance(value, float) or value.is_integer():
+            return kind(value)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise InputError(f"In {where}, {name} is {value!r}; expected {'a number' if kind is float else 'a whole number'}.")
 
 
 # --- the map ---
