@@ -82,6 +82,8 @@ FIT = NetworkFit(
     (1024, 512, 256), ((32, 4, 2), (32, 3, 2), (32, 3, 1)), batch=128, precision="bf16", mirrored_actions=MIRRORED
 )
 """Learner of φ of the room in the later rounds."""
+FIRST_SCOUT_SEED = 100
+"""Scouts have seeds of their own, so that φ is learned from different agents, none of which is compared in the end."""
 
 
 def translation(phi: usfa.LearnedPhi) -> Array:
@@ -208,7 +210,7 @@ def _rounds(chosen: argparse.Namespace, console: Console) -> usfa.LearnedPhi:
     """Learn φ from random walks, then, in each further round, also from transitions of agents on the latest φ."""
     found, scouts = _room_phi(chosen, 0, [], console), []
     for index, frames in enumerate(chosen.scout_frames, 1):
-        config = replace(_room_config(chosen, frames, 0), phi=found.text)
+        config = replace(_room_config(chosen, frames, FIRST_SCOUT_SEED + index), phi=found.text)
         path = chosen.out / f"scout-{index}"
         scouts.append(str(usfa.train(config, path, existing="resume", console=console).path))
         found = _room_phi(chosen, index, scouts, console)
@@ -507,7 +509,7 @@ def main() -> None:
         "--updates", type=int, nargs="+", default=[3_000, 4_000, 30_000], help="of the network of φ, in each round"
     )
     room_settings.add_argument(
-        "--scout-frames", type=int, nargs="+", default=[500_000, 1_500_000], help="of training on φ, between rounds"
+        "--scout-frames", type=int, nargs="*", default=[500_000, 1_500_000], help="of training on φ, between rounds"
     )
     room_settings.add_argument(
         "--field-of-view",

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from usfa.errors import InputError
-from usfa.networks import MNIH_2015, NetworkConfig, Sizes, UniversalNetwork
+from usfa.networks import MNIH_2015, NetworkConfig, Sizes, UniversalNetwork, make_network
 from usfa.networks.layers import Convolutions
 from usfa.trajectory import Inputs
 
@@ -105,3 +105,16 @@ def test_the_trunk_sees_the_convolved_image(normalise):
     expected, _ = vectors(Inputs(x, flags.long(), flags), (), z)
     assert memory == ()
     torch.testing.assert_close(found, expected)
+
+
+def test_images_are_prepared_once_for_several_networks():
+    rng = np.random.default_rng(0)
+    config = NetworkConfig(LAYERS["two layers"][0], memory=4, trunk=(6,), embedding=(4,), head=(5,), members=2)
+    network = seeded(make_network, Sizes((14, 17, 3), 4, 2, 2), config)
+    images = drawn_images(rng, 3, 8, 14, 17, 3)[:, 2:6]  # a part of a batch, as in an update
+    inputs = Inputs(images, torch.zeros(3, 4, dtype=torch.int64), torch.zeros(3, 4, dtype=torch.bool))
+    prepared = inputs._replace(observation=network.prepare(images))
+    assert prepared.observation.dtype == torch.float32
+    z, memory = torch.randn(4, 5, 2), network.initial_state(4)
+    for found, expected in zip(network.each(prepared, memory, z), network.each(inputs, memory, z), strict=True):
+        assert torch.equal(found, expected)

@@ -440,6 +440,37 @@ def test_weights_move_by_the_share_of_each_run(batched):
     assert all(torch.equal(x, before[name]) for name, x in runs.state.items())
 
 
+@RUNS
+def test_held_policies_have_the_same_values_until_weights_change(runs, batched):
+    """One of several networks is computed once per context, unless batched, and calls outside have gradients."""
+    rng = np.random.default_rng(runs)
+    networks = Runs(networks_of(runs, batched, rng))
+    calls = []
+    for network in networks.networks:
+        network.embedding[0].register_forward_hook(lambda *_: calls.append(1))
+
+    def values(network, observation, z):
+        return network(inputs_of(observation), (), z)[0]
+
+    call = over_runs(values, networks)
+    observation, z = drawn(rng, runs, 2, 3, OBSERVATION), drawn(rng, runs, 3, 4, D)
+    expected = call(observation, z)
+    calls.clear()
+    with networks.holding(z):
+        for _ in range(3):
+            assert torch.equal(call(observation, z), expected)
+        assert len(calls) == (3 if networks.batched else runs)
+        if not networks.batched:
+            assert not torch.equal(call(observation, z + 1), expected)
+    with torch.no_grad():
+        for x in networks.state.values():
+            x *= 0.5
+    changed = call(observation, z)
+    assert not torch.allclose(changed, expected)
+    changed.sum().backward()
+    assert sum(map(len, networks.gradients())) == len(networks.trained)  # those of the embeddings, too
+
+
 # --- networks and trunks of the user's own ---
 
 

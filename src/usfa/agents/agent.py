@@ -192,10 +192,12 @@ def values_and_targets(
 
     Returns: [T+1, B, N, A, outputs] each.
     """
-    values = network.each(trajectory.inputs, trajectory.core_state, z)
+    inputs = trajectory.inputs
+    inputs = inputs._replace(observation=network.prepare(inputs.observation))
+    values = network.each(inputs, trajectory.core_state, z)
     if target is None:
         targets = tuple(x.detach() for x in values)
     else:
         with torch.no_grad():
-            targets = target.each(trajectory.inputs, trajectory.core_state, z)
+            targets = target.each(inputs, trajectory.core_state, z)
     return values, least_promising(targets, z if along is None else along)

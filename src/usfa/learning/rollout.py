@@ -12,7 +12,7 @@ from torch import Tensor
 
 from usfa.agents import Agent
 from usfa.decisions import CandidateSet
-from usfa.environments import Batch
+from usfa.environments import Batch, Step
 from usfa.functional import greedy_actions, q_values
 from usfa.learning.exploration import Exploration
 from usfa.networks import Network, Runs, over_runs
@@ -54,6 +54,7 @@ class Rollout:
         self.shape = (runs, len(batch) // runs)
         self._agent = agent
         self._exploration = Exploration(self.shape, repeat_exponent, repeat_share)
+        self._network = network
         self._act = over_runs(self._greedy, network)
         memory = agent.initial_state(self.shape[1])
         self.core_state: CoreState = tuple(x.expand(runs, *x.shape).to(self.device, copy=True) for x in memory)
@@ -86,23 +87,29 @@ class Rollout:
         ended: list[tuple[NDArray[np.float64], NDArray[np.int64]]] = []
         self._done_before[:, 0] = self.last_action.numpy()
         self._observe(0)
-        for t in range(self._action.shape[1]):
-            greedy, self.core_state = self._act(self._present(t), w, z)
-            action = self._exploration.actions(
-                greedy.cpu().numpy(), self._legal[:, t], self._first[:, t], epsilon, rngs
-            )
-            step = self.batch.step(action.reshape(-1))
-            self._action[:, t] = action
-            self._phi[:, t] = step.phi.reshape(*self.shape, -1)
-            self._discount[:, t] = step.discount.reshape(self.shape)
-            self._reward[:, t] = step.reward.reshape(self.shape)
-            self._observe(t + 1)
-            frames += step.real.reshape(self.shape).sum(axis=1)
-            episodes += step.ended.reshape(self.shape).sum(axis=1)
-            if step.ended.any():
-                ended.append((step.episode_phi[step.ended], np.flatnonzero(step.ended)))
+        with self._network.holding(z):
+            for t in range(self._action.shape[1]):
+                greedy, self.core_state = self._act(self._present(t), w, z)
+                action = self._exploration.actions(
+                    greedy.cpu().numpy(), self._legal[:, t], self._first[:, t], epsilon, rngs
+                )
+                step = self._step(t, action)
+                frames += step.real.reshape(self.shape).sum(axis=1)
+                episodes += step.ended.reshape(self.shape).sum(axis=1)
+                if step.ended.any():
+                    ended.append((step.episode_phi[step.ended], np.flatnonzero(step.ended)))
         self.last_action.copy_(torch.from_numpy(action))
         return Collected(self._trajectory(w, core_state), frames, episodes, *self._joined(ended))
+
+    def _step(self, t: int, action: NDArray[np.int64]) -> Step:
+        """Act in all environments, and store the transition."""
+        step = self.batch.step(action.reshape(-1))
+        self._action[:, t] = action
+        self._phi[:, t] = step.phi.reshape(*self.shape, -1)
+        self._discount[:, t] = step.discount.reshape(self.shape)
+        self._reward[:, t] = step.reward.reshape(self.shape)
+        self._observe(t + 1)
+        return step
 
     def _greedy(self, network: Network, present: Present, w: Tensor, z: Tensor) -> tuple[Tensor, CoreState]:
         """The action of GPI over z. No caution is needed: training corrects the errors of ψ that it encounters."""

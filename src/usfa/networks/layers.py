@@ -32,7 +32,7 @@ class LayerNorm(nn.LayerNorm):
 
 
 class Convolutions(nn.ModuleList):
-    """Convolutions with ReLU on uint8 images [..., H, W, C], flattened to [..., F]."""
+    """Convolutions with ReLU on images [..., H, W, C] of 0 to 255, as bytes or floats, flattened to [..., F]."""
 
     def __init__(self, layers: tuple[tuple[int, int, int], ...], shape: tuple[int, ...]) -> None:
         super().__init__()

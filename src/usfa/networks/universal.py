@@ -59,6 +59,14 @@ class Trunk(nn.Module):
         """The core state at the start of B episodes; none by default."""
         return ()
 
+    def prepare(self, observation: Tensor) -> Tensor:
+        """The part of the processing of observations [T, B, ...] that depends on no weights; none by default.
+
+        While learning, it is done once for the network and its target network. :meth:`forward` receives observations
+        with and without it.
+        """
+        return observation
+
     @abstractmethod
     def forward(self, inputs: Inputs, core_state: CoreState) -> tuple[Tensor, CoreState]:
         """T steps of B environments -> f(h) [T, B, F], and the core state after the last step.
@@ -90,8 +98,16 @@ class Network(nn.Module):
     def hold(self, z: Tensor) -> None:
         """Compute once what depends on z [B, N, D] and the weights alone, for later calls with the same tensor z.
 
-        Only for frozen networks. Neither z nor the weights may change in place. By default nothing is computed.
+        These calls have no gradients. Neither z nor the weights may change until :meth:`release`. By default nothing is
+        computed.
         """
+
+    def release(self) -> None:
+        """Forget what :meth:`hold` computed."""
+
+    def prepare(self, observation: Tensor) -> Tensor:
+        """As in :class:`Trunk`."""
+        return observation
 
     @abstractmethod
     def forward(self, inputs: Inputs, core_state: CoreState, z: Tensor) -> tuple[Tensor, CoreState]:
@@ -141,6 +157,9 @@ class StandardTrunk(Trunk):
     def initial_state(self, batch: int) -> CoreState:
         return self.memory.initial_state(batch) if self.memory is not None else ()
 
+    def prepare(self, observation: Tensor) -> Tensor:
+        return observation.float() if self.convolutions is not None else observation
+
     def forward(self, inputs: Inputs, core_state: CoreState) -> tuple[Tensor, CoreState]:
         x = inputs.observation
         if self.convolutions is not None:
@@ -171,7 +190,7 @@ class UniversalNetwork(Network):
         self.join = nn.Linear(self.trunk.features + config.embedding[-1], config.head[0])
         self.head = mlp(config.head)
         self.output = nn.Linear(config.head[-1], sizes.actions * sizes.outputs)
-        self._held: tuple[Tensor, Tensor] | tuple[None, None] = (None, None)
+        self._held: tuple[Tensor, Tensor] | None = None
 
     @property
     def batches_runs(self) -> bool:  # type: ignore[override]
@@ -180,16 +199,22 @@ class UniversalNetwork(Network):
     def initial_state(self, batch: int) -> CoreState:
         return self.trunk.initial_state(batch)
 
+    def prepare(self, observation: Tensor) -> Tensor:
+        return self.trunk.prepare(observation)
+
     @torch.no_grad()
     def hold(self, z: Tensor) -> None:
-        if z is not self._held[0]:
+        if self._held is None or not _same(z, self._held[0]):
             self._held = z, self._of_policy(z, self._join_weights()[1])
+
+    def release(self) -> None:
+        self._held = None
 
     def forward(self, inputs: Inputs, core_state: CoreState, z: Tensor) -> tuple[Tensor, CoreState]:
         state, core_state = self.trunk(inputs, core_state)  # [T, B, F]
         w_state, w_policy = self._join_weights()
-        held, of_held = self._held
-        of_policy = of_held if z is held and of_held is not None else self._of_policy(z, w_policy)
+        held = self._held
+        of_policy = held[1] if held is not None and _same(z, held[0]) else self._of_policy(z, w_policy)
         x = self._join(linear(state, w_state, self.join.bias)[:, :, None], of_policy)  # [T, B, N, H]
         for layer in self.head:
             x = torch.relu_(layer(x))
@@ -218,6 +243,11 @@ class UniversalNetwork(Network):
         return torch.relu_(of_state + of_policy)
 
 
+def _same(z: Tensor, held: Tensor) -> bool:
+    """Whether these are one tensor, or equal views of it."""
+    return z is held or (z.data_ptr(), z.shape, z.stride()) == (held.data_ptr(), held.shape, held.stride())
+
+
 class Ensemble(Network):
     """Several networks of one kind with different initial weights; its values are their mean."""
 
@@ -236,9 +266,16 @@ class Ensemble(Network):
     def initial_state(self, batch: int) -> CoreState:
         return tuple(x for member in self._members for x in member.initial_state(batch))
 
+    def prepare(self, observation: Tensor) -> Tensor:
+        return self._members[0].prepare(observation)
+
     def hold(self, z: Tensor) -> None:
         for member in self._members:
             member.hold(z)
+
+    def release(self) -> None:
+        for member in self._members:
+            member.release()
 
     def forward(self, inputs: Inputs, core_state: CoreState, z: Tensor) -> tuple[Tensor, CoreState]:
         values, states = zip(*self._unrolled(inputs, core_state, z), strict=True)
