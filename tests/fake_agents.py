@@ -5,9 +5,9 @@ from usfa.environments import ObservationSpec
 from usfa.networks import NetworkConfig
 
 
-def untrained(kind="usfa", environment="trip", spec=None, tasks=((1.0, 0.0), (0.0, 1.0))):
+def untrained(kind="usfa", environment="trip", spec=None, tasks=((1.0, 0.0), (0.0, 1.0)), memory=0):
     spec = spec or AgentSpec(ObservationSpec((2,), 2), 8, 2)
-    network = NetworkConfig(trunk=(8,), embedding=(8,), head=(8,))
+    network = NetworkConfig(memory=memory, trunk=(8,), embedding=(8,), head=(8,))
     file = AgentFile(
         kind=kind,
         spec=spec,

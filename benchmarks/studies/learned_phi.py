@@ -503,13 +503,13 @@ def main() -> None:
     room_settings.add_argument("--frames", type=int, default=500_000, help="of training")
     room_settings.add_argument("--history", type=int, default=4, help="H, observations that φ depends on")
     room_settings.add_argument(
-        "--steps", type=int, nargs="+", default=[200_000, 400_000, 1_600_000], help="of the data of φ, in each round"
+        "--steps", type=int, nargs="+", default=[200_000, 400_000, 1_000_000, 2_400_000], help="of the data of φ, in each round"
     )
     room_settings.add_argument(
-        "--updates", type=int, nargs="+", default=[3_000, 4_000, 30_000], help="of the network of φ, in each round"
+        "--updates", type=int, nargs="+", default=[3_000, 4_000, 10_000, 50_000], help="of the network of φ, in each round"
     )
     room_settings.add_argument(
-        "--scout-frames", type=int, nargs="*", default=[500_000, 1_500_000], help="of training on φ, between rounds"
+        "--scout-frames", type=int, nargs="*", default=[500_000, 1_000_000, 1_000_000], help="of training on φ, between rounds"
     )
     room_settings.add_argument(
         "--field-of-view",
@@ -517,7 +517,7 @@ def main() -> None:
         default=110.0,
         help=f"in degrees; the room's own, {FIELD_OF_VIEW:g}, sees less of the objects that are collected",
     )
-    room_settings.add_argument("--scout-share", type=float, default=0.75, help="of the data, after the first round")
+    room_settings.add_argument("--scout-share", type=float, default=0.9, help="of the data, after the first round")
     room_settings.add_argument("--new-steps", type=int, default=60_000, help="of each kind of new episodes")
     parser.add_argument("--out", type=Path, default=Path("runs/learned-phi"))
     chosen = parser.parse_args()

@@ -139,7 +139,7 @@ def test_gradients_reach_the_values_of_what_was_done_only(kind, spec, config):
     agent = AGENTS.make(kind, spec, config)
     trajectory, z = drawn_trajectory(rng, spec), drawn(rng, B, N, D)
     values = drawn(rng, T + 1, B, N, A, D if kind == "usfa" else 1).requires_grad_()
-    network = SimpleNamespace(each=lambda *_: (values,))
+    network = SimpleNamespace(prepare=lambda seen: seen, each=lambda *_: (values,))
     (gradient,) = torch.autograd.grad(agent.loss(network, trajectory, z, LossSettings(LAMBDA)), values)
     expected = torch.zeros(T + 1, B, N, A, dtype=torch.bool)
     for t, b in np.ndindex(T, B):

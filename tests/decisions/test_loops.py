@@ -9,9 +9,10 @@ from exact_agents import ExactNetwork, ExactUsfa, deterministic, source_of
 from fake_agents import untrained
 from usfa.agents import AgentSpec
 from usfa.decisions import CandidateSet, Cautious, Follow, Gpi, Loops, leaves_loops, loop_value
-from usfa.decisions.loops import RETURNS
+from usfa.decisions.loops import RETURNS, RETURNS_WITH_MEMORY
 from usfa.environments import ObservationSpec
 from usfa.errors import InputError
+from usfa.evaluation import ScoringProtocol
 from usfa.evaluation.episodes import episode_batch, vector_returns
 from usfa.functional import optimal_policy, successor_features
 
@@ -93,10 +94,32 @@ def test_an_optimistic_psi_does_not_give_up_the_best_loop(optimism):
 
 
 def test_what_leaves_loops():
-    assert leaves_loops(Gpi(), remembers=False)
-    assert leaves_loops(Cautious(), remembers=False)
-    assert not leaves_loops(Gpi(), remembers=True)
-    assert not leaves_loops(Follow(), remembers=False)  # following a policy is not improving on it
+    assert leaves_loops(Gpi())
+    assert leaves_loops(Cautious())
+    assert not leaves_loops(Follow())  # following a policy is not improving on it
+
+
+def standing_still(memories):
+    """For every step, whether each of two actions is avoided, by an agent that takes the first for nothing."""
+    loops, avoided = Loops(torch.ones(1, 1), GAMMA), []
+    for memory in memories:
+        legal = loops.avoid(np.zeros((1, 3), np.float32), EVERYTHING, memory)
+        loops.add(torch.tensor([[1.0, 0.5]]), np.zeros(1, np.int64), np.zeros((1, 1)), np.zeros(1, np.bool_))
+        avoided.append((~legal[0]).tolist())
+    return avoided
+
+
+def test_a_recurrent_agent_loops_where_its_memory_returns_as_well():
+    settling = [(torch.full((1, 4), 0.5**t), torch.full((1, 4), 3 * 0.5**t)) for t in range(12)]
+    avoided = standing_still(settling)
+    settled = next(t for t in range(12) if 3 * 0.5**t < 0.05)  # the same within a tenth from here on
+    assert avoided[: settled + RETURNS_WITH_MEMORY] == [[False, False]] * (settled + RETURNS_WITH_MEMORY)
+    assert avoided[settled + RETURNS_WITH_MEMORY] == [True, False]
+
+
+def test_a_recurrent_agent_that_counts_does_not_loop():
+    counting = [(torch.full((1, 4), 0.2 * t),) for t in range(30)]
+    assert standing_still(counting) == [[False, False]] * 30
 
 
 def test_episodes_and_environments_do_not_share_loops():
@@ -182,6 +205,24 @@ def test_loops_are_left_in_every_episode_of_a_batch(policy, ended):
         policy([0, 0])
         last = [policy([0, 0], phi=[[-1.0, -1.0]] * 2) for _ in range(RETURNS)][-1]
         assert (last != first).all()
+
+
+def test_a_recurrent_policy_leaves_loops_if_it_is_given_phi():
+    spec = AgentSpec(ObservationSpec((2,), 2), 3, 2)
+    policy = untrained(spec=spec, memory=4).policy([1.0, 1.0], "task", "gpi")
+    actions = [policy(0)] + [policy(0, phi=[-1.0, -1.0]) for _ in range(100)]
+    assert len(set(actions)) > 1
+    policy.reset()
+    assert len({policy(0) for _ in range(100)}) == 1
+
+
+def test_runs_of_recurrent_agents_are_scored_as_in_the_paper():
+    spec = AgentSpec(ObservationSpec((2,), 2), 3, 2)
+    plain, recurrent = untrained(spec=spec), untrained(spec=spec, memory=4)
+    assert ScoringProtocol().loop_gamma(plain) == plain.file.gamma
+    assert ScoringProtocol().loop_gamma(recurrent) is None
+    assert ScoringProtocol(break_loops=True).loop_gamma(recurrent) == recurrent.file.gamma
+    assert ScoringProtocol(break_loops=False).loop_gamma(plain) is None
 
 
 def test_a_policy_that_is_followed_keeps_its_loops(policy):

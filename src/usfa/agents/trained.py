@@ -361,7 +361,7 @@ class Policy:
     def __call__(self, observation: object, legal: ArrayLike | None = None, phi: ArrayLike | None = None) -> Any:
         """Choose the action for an observation, an int, or for a batch of K observations, int64 [K].
 
-        With φ of every step, an agent without memory gives up actions that lead back to the same observation again and
+        With φ of every step, the agent gives up actions that lead back to the same observation and memory again and
         again (:class:`usfa.decisions.Loops`).
 
         Args:
@@ -393,13 +393,13 @@ class Policy:
         """Legal actions [K, A] without those that only continue a loop, if φ of the steps is given."""
         now = self._now
         features = None if phi is None else self._phi(phi, len(batch))
-        if not leaves_loops(self._rule, self._agent.actor.remembers):
+        if not leaves_loops(self._rule):
             return legal
         if now.loops is None or now.decision is None or features is None:
             now.loops = Loops(w, self._agent.file.gamma)
         else:
             now.loops.add(now.decision.q, now.last_action.numpy(), features, now.first.numpy())
-        return now.loops.avoid(batch, legal)
+        return now.loops.avoid(batch, legal, now.memory)
 
     def _phi(self, phi: ArrayLike, batch: int) -> NDArray[np.float64]:
         features = self._agent.file.spec.features

@@ -107,7 +107,7 @@ class Evaluate(AgentOptions):
     epsilon: float = 0.001
     """Probability of a random action in these episodes."""
     break_loops: bool = True
-    """Let agents without memory leave loops in episodes, if another action promises more than the loop is worth."""
+    """Let agents leave loops in episodes, if another action promises more than the loop is worth."""
     rewards: tuple[str, ...] = ()
     """True reward of each task, as in usfa learn-features, if φ·w only approximates it; scores are returns in these."""
     csv: bool = False
@@ -136,7 +136,7 @@ class Diagnose(AgentOptions):
     epsilon: float = 0.001
     """Probability of a random action."""
     break_loops: bool = True
-    """Let agents without memory leave loops, except where a policy is followed alone."""
+    """Let agents leave loops, except where a policy is followed alone."""
     out: Path | None = None
     """Directory for the tables and the figure; by default runs/diagnose-RUN-TASK."""
     overwrite: bool = False
@@ -186,7 +186,7 @@ class Front(AgentOptions):
     epsilon: float = 0.0
     """Probability of a random action."""
     break_loops: bool = True
-    """Let agents without memory leave loops in episodes, if another action promises more than the loop is worth."""
+    """Let agents leave loops in episodes, if another action promises more than the loop is worth."""
     names: tuple[str, ...] = ()
     """Names of the objectives, as printed and in the figures; by default the environment's."""
     out: Path | None = None

@@ -1,7 +1,7 @@
-"""Break loops of an agent that acts by its observation alone.
+"""Break loops of an agent.
 
-In a deterministic environment, such an agent that returns to an observation repeats its actions forever. The value of
-this is known, even if ψ is wrong: with rewards r_0 … r_{n-1} on the way back,
+In a deterministic environment, an agent that returns to an observation with the same memory repeats its actions
+forever. The value of this is known, even if ψ is wrong: with rewards r_0 … r_{n-1} on the way back,
 
     V = (Σ_k γ^k r_k) / (1 - γ^n).
 
@@ -17,27 +17,31 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+from usfa.trajectory import CoreState
 
 __all__ = ["Loops", "leaves_loops", "loop_value"]
 
 RETURNS = 5
 """Times that an action has to lead back to an observation; chance does this rarely in a stochastic environment."""
+RETURNS_WITH_MEMORY = 2
+"""The same for recurrent agents: their memory only returns after it has seen the same for some time."""
 MARGIN = 0.25
 """Least difference between the promise of another action and V, relative to the larger of them: a ψ that is somewhat
 too optimistic promises more than the best loop is worth."""
 _ROUNDING = 1e-6  # relative; rewards are in single precision
+_SAME_MEMORY = 0.1  # largest difference, roughly, between entries of two memories that count as one; gates are 0 to 1
 
 
-def leaves_loops(rule: object, remembers: bool) -> bool:
-    """Whether loops are broken: not those of recurrent agents, of rules with a state, or of policies that are followed.
+def leaves_loops(rule: object) -> bool:
+    """Whether loops are broken with a rule: not if it has a state, or only follows policies.
 
-    Args:
-        rule: the decision rule; leaving a loop is an improvement on a policy, so a rule that only follows does not.
-        remembers: whether the agent is recurrent.
+    Leaving a loop is an improvement on a policy.
     """
-    return not remembers and not getattr(rule, "remembers", False) and getattr(rule, "improves", True)
+    return not getattr(rule, "remembers", False) and getattr(rule, "improves", True)
 
 
 def loop_value(rewards: Sequence[float], gamma: float) -> float:
@@ -63,7 +67,7 @@ class _Returns:
 
 @dataclass
 class _State:
-    """An observation of an episode."""
+    """An observation of an episode, with the agent's memory."""
 
     visited: int  # step of the last visit
     q: NDArray[np.float32]  # [A]  values at the first visit
@@ -89,24 +93,30 @@ class Loops:
 
     def __init__(self, w: Tensor, gamma: float) -> None:
         self._w, self._gamma = w.double().numpy(), gamma
+        self._enough = RETURNS
         self._episodes = [_Episode() for _ in self._w]
         self._keys: list[bytes] = []
 
-    def avoid(self, observation: NDArray[np.generic], legal: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def avoid(
+        self, observation: NDArray[np.generic], legal: NDArray[np.bool_], memory: CoreState = ()
+    ) -> NDArray[np.bool_]:
         """Record the current observations; return the legal actions [B, A] without those that only continue a loop.
 
         Args:
             observation: the current one of each environment, [B, ...].
             legal: the legal actions, [B, A].
+            memory: the core state of a recurrent agent before it sees the observation, each [B, ...].
         """
-        self._keys = [hashlib.blake2b(np.ascontiguousarray(own).data, digest_size=16).digest() for own in observation]
+        self._enough = RETURNS_WITH_MEMORY if memory else RETURNS
+        rounded = [(x / _SAME_MEMORY).round().to(torch.int32).numpy() for x in memory]
+        self._keys = [_key(observation[row], *(x[row] for x in rounded)) for row in range(len(observation))]
         useful = legal
         for row, (episode, key) in enumerate(zip(self._episodes, self._keys, strict=True)):
             state = episode.states.get(key)
             if state is None:
                 continue
             self._close_loop(episode, state)
-            avoided = _avoided(state, legal[row])
+            avoided = _avoided(state, legal[row], self._enough)
             if avoided:
                 useful = useful.copy() if useful is legal else useful
                 useful[row, avoided] = False
@@ -139,9 +149,16 @@ class Loops:
             episode.rewards.append(float(rewards[row]))
 
 
-def _avoided(state: _State, legal: NDArray[np.bool_]) -> list[int]:
-    """Legal actions that keep leading back, and that another one clearly exceeds."""
-    known = {a: own.mean for a, own in state.returns.items() if own.count >= RETURNS and legal[a]}
+def _key(*arrays: NDArray[np.generic]) -> bytes:
+    found = hashlib.blake2b(digest_size=16)
+    for array in arrays:
+        found.update(np.ascontiguousarray(array).data)
+    return found.digest()
+
+
+def _avoided(state: _State, legal: NDArray[np.bool_], enough: int) -> list[int]:
+    """Legal actions that led back often enough, and that another one clearly exceeds."""
+    known = {a: own.mean for a, own in state.returns.items() if own.count >= enough and legal[a]}
     if not known:
         return []
     promised = np.where(legal, state.q, -np.inf)

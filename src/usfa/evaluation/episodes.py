@@ -201,14 +201,16 @@ def acting(
     check_fits(actor, environments)
     tasks, candidates = task_tensor(batch.w), batch.candidates.tensors()
     loops = None
-    if loop_gamma is not None and leaves_loops(rule, actor.remembers):
+    if loop_gamma is not None and leaves_loops(rule):
         loops = Loops(tasks, loop_gamma)
     network.hold(candidates.z)
     memory = actor.initial_state(len(environments))
     action = np.zeros(len(environments), np.int64)
     state = None
     while True:
-        legal = environments.legal if loops is None else loops.avoid(environments.observation, environments.legal)
+        legal = environments.legal
+        if loops is not None:
+            legal = loops.avoid(environments.observation, legal, memory)
         present = Present(
             torch.from_numpy(environments.observation),
             torch.from_numpy(action),

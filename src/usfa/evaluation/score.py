@@ -49,7 +49,7 @@ class ScoringProtocol:
     epsilon: float = 0.001
     seed: int = 0
     exact: bool | None = None  # require exact scores (True) or episodes (False)
-    break_loops: bool = True  # of agents without memory, in episodes, see usfa.decisions.Loops
+    break_loops: bool | None = None  # in episodes, see usfa.decisions.Loops; None: those of agents without memory
 
     def __post_init__(self) -> None:
         settle(self)
@@ -65,7 +65,8 @@ class ScoringProtocol:
 
     def loop_gamma(self, agent: TrainedAgent) -> float | None:
         """γ of the agent, to break its loops; None to let it go around."""
-        return agent.file.gamma if self.break_loops else None
+        breaks = not agent.actor.remembers if self.break_loops is None else self.break_loops
+        return agent.file.gamma if breaks else None
 
 
 @dataclass(frozen=True)
@@ -115,10 +116,11 @@ def evaluate(
         episodes: per task, candidate set and rule, when the score is not exact.
         epsilon: probability of a random action in episodes.
         seed: of the environments, the exploration and "sample:N". With the seed of a training run, and its tasks,
-            candidate sets, rules, episodes and epsilon, the scores are those of its last snapshot in scores.csv.
+            candidate sets, rules, episodes and epsilon, the scores are those of its last snapshot in scores.csv. Runs
+            of recurrent agents are scored with break_loops=False, as in the paper.
         exact: require exact scores (True) or episodes (False).
-        break_loops: in episodes, let agents without memory give up actions that lead back to the same observation
-            again and again, if another one promises more. Exact scores are those of the rule alone.
+        break_loops: in episodes, let agents give up actions that lead back to the same observation and memory again
+            and again, if another one promises more. Exact scores are those of the rule alone.
         trust: whether to import modules that the agent's file names.
         console: for progress bars; None shows nothing.
         rewards: the reward of each task, see :class:`usfa.FeaturesConfig`, where φ·w only approximates it. Scores are

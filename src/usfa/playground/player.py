@@ -128,10 +128,10 @@ class Player:
 
     def useful_actions(self) -> NDArray[np.bool_]:
         """Legal actions [A] without those that only continue a loop."""
-        if not leaves_loops(self.rule, self.agent.actor.remembers):
+        if not leaves_loops(self.rule):
             return self.view.legal
         self._loops = self._loops or Loops(task_tensor(self.w)[None], self.agent.file.gamma)
-        return self._loops.avoid(self.view.observation[None], self.view.legal[None])[0]
+        return self._loops.avoid(self.view.observation[None], self.view.legal[None], self.memory)[0]
 
     @property
     def needs_decision(self) -> bool:
