@@ -503,13 +503,25 @@ def main() -> None:
     room_settings.add_argument("--frames", type=int, default=500_000, help="of training")
     room_settings.add_argument("--history", type=int, default=4, help="H, observations that φ depends on")
     room_settings.add_argument(
-        "--steps", type=int, nargs="+", default=[200_000, 400_000, 1_000_000, 2_400_000], help="of the data of φ, in each round"
+        "--steps",
+        type=int,
+        nargs="+",
+        default=[200_000, 400_000, 1_000_000, 2_400_000],
+        help="of the data of φ, in each round",
     )
     room_settings.add_argument(
-        "--updates", type=int, nargs="+", default=[3_000, 4_000, 10_000, 50_000], help="of the network of φ, in each round"
+        "--updates",
+        type=int,
+        nargs="+",
+        default=[3_000, 4_000, 10_000, 50_000],
+        help="of the network of φ, in each round",
     )
     room_settings.add_argument(
-        "--scout-frames", type=int, nargs="*", default=[500_000, 1_000_000, 1_000_000], help="of training on φ, between rounds"
+        "--scout-frames",
+        type=int,
+        nargs="*",
+        default=[500_000, 1_000_000, 1_000_000],
+        help="of training on φ, between rounds",
     )
     room_settings.add_argument(
         "--field-of-view",
