@@ -62,19 +62,19 @@ class LearnerPlayer:
 
     def __init__(self, learner: Learner, gamma: float, break_loops: bool = True) -> None:
         self._learner, self._gamma = learner, gamma
-        self._breaks_loops = break_loops and leaves_loops(Gpi(), learner.agent.remembers)
+        self._breaks_loops = break_loops and leaves_loops(Gpi())
 
     def begin(self, w: Array) -> None:
         self._tasks = torch.from_numpy(w).float()
         self._loops = Loops(self._tasks, self._gamma) if self._breaks_loops else None
-        self._legal = np.ones((len(w), self._learner.agent.spec.actions), np.bool_)
 
     @torch.no_grad()
     def act(self, seen: NDArray[Any]) -> NDArray[np.int64]:
         agent, tasks = self._learner.agent, self._tasks
         observation = agent.spec.observation.encode(seen)
-        legal = self._legal if self._loops is None else self._loops.avoid(observation, self._legal)
-        present = agent.at_start(torch.from_numpy(observation))._replace(legal=torch.from_numpy(legal))
+        present = agent.at_start(torch.from_numpy(observation))
+        if self._loops is not None:
+            present = present._replace(legal=torch.from_numpy(self._loops.avoid(present)))
         candidates = CandidateSet.believed(tasks[:, None])
         decision, _ = agent.act(self._learner.best.network(0), present, tasks, candidates, Gpi())
         self._q, self._action = decision.q, decision.action.numpy()

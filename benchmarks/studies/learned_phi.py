@@ -249,7 +249,7 @@ def _room_scores(path: Path, learned: bool, seed: int, console: Console) -> pd.D
         rewards = [f"task:{format_task(task)}" for task in w] if learned else None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the unexplained share, which is in the table
-            table = usfa.evaluate(agent, w, "train", rewards=rewards, seed=seed, console=console)
+            table = usfa.evaluate(agent, w, "train", rewards=rewards, seed=seed, break_loops=False, console=console)
         parts.append(table.assign(tasks=tasks))
     return pd.concat(parts)
 
@@ -287,7 +287,8 @@ def single(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
             own = np.tile(policy, (len(units), 1))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                counts.append(usfa.evaluate(agent, own, "task", rewards=rewards, seed=seed, console=console).score)
+                table_of = partial(usfa.evaluate, agent, own, "task", "follow", rewards=rewards, seed=seed)
+                counts.append(table_of(console=console).score)
         for tasks in ("room-train", "room-hard"):
             best = (np.stack(counts) @ np.linalg.inv(units).T @ parse_tasks(tasks).T).max(axis=0).mean()
             random = table[(table.set == tasks) & (table.policy == "random")]["mean"].mean()
@@ -457,8 +458,8 @@ def infer_room(chosen: argparse.Namespace, console: Console) -> pd.DataFrame:
     rows = []
 
     def mean_score(tasks: Array) -> float:
-        scores = usfa.evaluate(agent, tasks, "train", rewards=rewards, episodes=5, seed=1, console=console).score
-        return float(scores.mean())
+        play = partial(usfa.evaluate, agent, tasks, "train", rewards=rewards, episodes=5, seed=1, break_loops=False)
+        return float(play(console=console).score.mean())
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

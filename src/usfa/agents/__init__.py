@@ -1,6 +1,6 @@
 """Agents: network, loss and values; trained agents and their files."""
 
-from usfa.agents.agent import Agent, AgentSpec, values_and_targets
+from usfa.agents.agent import Agent, AgentSpec, prepared, values_and_targets
 from usfa.agents.agent_files import (
     AGENT_FILES,
     AGENTS,
@@ -40,6 +40,7 @@ __all__ = [
     "load_kept_phi",
     "onnx_model",
     "part_texts",
+    "prepared",
     "read_agent",
     "save_accuracy",
     "save_agent",

@@ -13,9 +13,9 @@ from usfa.environments import ObservationSpec
 from usfa.errors import InputError
 from usfa.losses import LossSettings, least_promising
 from usfa.networks import Network, NetworkConfig, Parameters, Runs, Sizes, make_network
-from usfa.trajectory import CoreState, Present, Trajectory
+from usfa.trajectory import CoreState, Inputs, Present, Trajectory
 
-__all__ = ["Agent", "AgentSpec", "values_and_targets"]
+__all__ = ["Agent", "AgentSpec", "prepared", "values_and_targets"]
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class Agent(ABC):
     @staticmethod
     def step(network: Network, present: Present, z: Tensor) -> tuple[Tensor, CoreState]:
         """Unroll the network for one step: z [B, N, D] -> [B, N, A, D], core state."""
-        values, core_state = network(present.inputs, present.core_state, z)
+        values, core_state = network(prepared(network, present.inputs), present.core_state, z)
         return values[0], core_state
 
     # --- learning ---
@@ -178,6 +178,11 @@ class Agent(ABC):
         return torch.optim.Adam(parameters, learning_rate, fused=True)
 
 
+def prepared(network: Network, inputs: Inputs) -> Inputs:
+    """Inputs as :meth:`Network.forward` receives them."""
+    return inputs._replace(observation=network.prepare(inputs.observation))
+
+
 def values_and_targets(
     network: Network, trajectory: Trajectory, z: Tensor, target: Network | None, along: Tensor | None = None
 ) -> tuple[tuple[Tensor, ...], Tensor]:
@@ -192,8 +197,7 @@ def values_and_targets(
 
     Returns: [T+1, B, N, A, outputs] each.
     """
-    inputs = trajectory.inputs
-    inputs = inputs._replace(observation=network.prepare(inputs.observation))
+    inputs = prepared(network, trajectory.inputs)
     values = network.each(inputs, trajectory.core_state, z)
     if target is None:
         targets = tuple(x.detach() for x in values)

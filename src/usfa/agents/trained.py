@@ -379,27 +379,25 @@ class Policy:
         now = self._now
         w, candidates = self._tensors_for(len(batch))
         self._agent.network.hold(candidates.z)
-        useful = self._without_loops(batch, mask, phi, w)
-        present = Present(torch.from_numpy(batch), now.last_action, torch.from_numpy(useful), now.first, now.memory)
+        present = Present(torch.from_numpy(batch), now.last_action, torch.from_numpy(mask), now.first, now.memory)
+        present = self._without_loops(present, phi, w)
         decision, now.memory = actor.act(self._agent.network, present, w, candidates, self._rule, now.rule_state)
         now.decision, now.rule_state = decision, decision.state
         now.last_action = self._explored(decision.action, mask) if self._epsilon else decision.action
         now.first = torch.zeros(len(batch), dtype=torch.bool)
         return int(now.last_action) if single else now.last_action.numpy().copy()
 
-    def _without_loops(
-        self, batch: NDArray[Any], legal: NDArray[np.bool_], phi: ArrayLike | None, w: torch.Tensor
-    ) -> NDArray[np.bool_]:
-        """Legal actions [K, A] without those that only continue a loop, if φ of the steps is given."""
+    def _without_loops(self, present: Present, phi: ArrayLike | None, w: torch.Tensor) -> Present:
+        """The same without legal actions that only continue a loop, if φ of the steps is given."""
         now = self._now
-        features = None if phi is None else self._phi(phi, len(batch))
+        features = None if phi is None else self._phi(phi, len(w))
         if not leaves_loops(self._rule):
-            return legal
+            return present
         if now.loops is None or now.decision is None or features is None:
             now.loops = Loops(w, self._agent.file.gamma)
         else:
             now.loops.add(now.decision.q, now.last_action.numpy(), features, now.first.numpy())
-        return now.loops.avoid(batch, legal, now.memory)
+        return present._replace(legal=torch.from_numpy(now.loops.avoid(present)))
 
     def _phi(self, phi: ArrayLike, batch: int) -> NDArray[np.float64]:
         features = self._agent.file.spec.features

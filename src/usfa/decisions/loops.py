@@ -1,7 +1,7 @@
 """Break loops of an agent.
 
-In a deterministic environment, an agent that returns to an observation with the same memory repeats its actions
-forever. The value of this is known, even if ψ is wrong: with rewards r_0 … r_{n-1} on the way back,
+In a deterministic environment, an agent that returns to an observation, with the same memory if it is recurrent,
+repeats its actions forever. The value of this is known, even if ψ is wrong: with rewards r_0 … r_{n-1} on the way back,
 
     V = (Σ_k γ^k r_k) / (1 - γ^n).
 
@@ -17,23 +17,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from usfa.trajectory import CoreState
+from usfa.trajectory import Present
 
 __all__ = ["Loops", "leaves_loops", "loop_value"]
 
 RETURNS = 5
 """Times that an action has to lead back to an observation; chance does this rarely in a stochastic environment."""
 RETURNS_WITH_MEMORY = 2
-"""The same for recurrent agents: their memory only returns after it has seen the same for some time."""
+"""The same for recurrent agents, whose memory repeats only after several laps of a loop."""
 MARGIN = 0.25
 """Least difference between the promise of another action and V, relative to the larger of them: a ψ that is somewhat
 too optimistic promises more than the best loop is worth."""
 _ROUNDING = 1e-6  # relative; rewards are in single precision
-_SAME_MEMORY = 0.1  # largest difference, roughly, between entries of two memories that count as one; gates are 0 to 1
+_GRAIN = 0.02  # to which entries of a memory are rounded before they are compared; those of an LSTM are about -1 to 1
 
 
 def leaves_loops(rule: object) -> bool:
@@ -93,30 +92,21 @@ class Loops:
 
     def __init__(self, w: Tensor, gamma: float) -> None:
         self._w, self._gamma = w.double().numpy(), gamma
-        self._enough = RETURNS
         self._episodes = [_Episode() for _ in self._w]
         self._keys: list[bytes] = []
 
-    def avoid(
-        self, observation: NDArray[np.generic], legal: NDArray[np.bool_], memory: CoreState = ()
-    ) -> NDArray[np.bool_]:
-        """Record the current observations; return the legal actions [B, A] without those that only continue a loop.
-
-        Args:
-            observation: the current one of each environment, [B, ...].
-            legal: the legal actions, [B, A].
-            memory: the core state of a recurrent agent before it sees the observation, each [B, ...].
-        """
-        self._enough = RETURNS_WITH_MEMORY if memory else RETURNS
-        rounded = [(x / _SAME_MEMORY).round().to(torch.int32).numpy() for x in memory]
-        self._keys = [_key(observation[row], *(x[row] for x in rounded)) for row in range(len(observation))]
+    def avoid(self, present: Present) -> NDArray[np.bool_]:
+        """Record the current states; return the legal actions [B, A] without those that only continue a loop."""
+        self._keys = _keys(present)
+        enough = RETURNS_WITH_MEMORY if present.core_state else RETURNS
+        legal = present.legal.numpy()
         useful = legal
         for row, (episode, key) in enumerate(zip(self._episodes, self._keys, strict=True)):
             state = episode.states.get(key)
             if state is None:
                 continue
             self._close_loop(episode, state)
-            avoided = _avoided(state, legal[row], self._enough)
+            avoided = _avoided(state, legal[row], enough)
             if avoided:
                 useful = useful.copy() if useful is legal else useful
                 useful[row, avoided] = False
@@ -149,7 +139,24 @@ class Loops:
             episode.rewards.append(float(rewards[row]))
 
 
-def _key(*arrays: NDArray[np.generic]) -> bytes:
+def _keys(present: Present) -> list[bytes]:
+    """A hash, for each environment, of everything that the actions of an agent depend on."""
+    seen = [present.observation.numpy()]
+    if present.core_state:
+        first = present.first
+        memory = [_rounded(x.masked_fill(first.view(-1, *[1] * (x.dim() - 1)), 0)) for x in present.core_state]
+        seen += [first.numpy(), present.previous_action.masked_fill(first, 0).numpy(), *memory]
+    return [_hash([array[row] for array in seen]) for row in range(len(present.first))]
+
+
+def _rounded(state: Tensor) -> NDArray[np.generic]:
+    """A core state as it is compared: whole numbers and truth values exactly."""
+    if not state.is_floating_point():
+        return state.numpy()
+    return ((state.float() / _GRAIN).round() + 0.0).numpy()  # + 0: not -0
+
+
+def _hash(arrays: Sequence[NDArray[np.generic]]) -> bytes:
     found = hashlib.blake2b(digest_size=16)
     for array in arrays:
         found.update(np.ascontiguousarray(array).data)

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from usfa.agents import Agent, TrainedAgent
+from usfa.agents import Agent, TrainedAgent, prepared
 from usfa.decisions import Accuracy
 from usfa.environments import EnvironmentSource
 from usfa.evaluation.episodes import check_fits, environments_of
@@ -138,7 +138,7 @@ def _follow(
         tasks = tasks.to(rollout.device)
         collected = rollout.collect(tasks[None], tasks[None, :, None], 0.0, [rng])
     trajectory = trajectory_of({name: x[0] for name, x in tensors_of(collected.trajectory).items()})
-    psi, _ = network(trajectory.inputs, trajectory.core_state, tasks[:, None])
+    psi, _ = network(prepared(network, trajectory.inputs), trajectory.core_state, tasks[:, None])
     greedy = policy_actions(psi, tasks[:, None], trajectory.legal)
     one_step, complete = (_errors(psi, greedy, trajectory, lambda_)[: length // 2].cpu() for lambda_ in (0.0, 1.0))
     promised = take_actions(psi, greedy)[: length // 2, :, 0].cpu()

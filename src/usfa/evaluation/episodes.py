@@ -208,16 +208,15 @@ def acting(
     action = np.zeros(len(environments), np.int64)
     state = None
     while True:
-        legal = environments.legal
-        if loops is not None:
-            legal = loops.avoid(environments.observation, legal, memory)
         present = Present(
             torch.from_numpy(environments.observation),
             torch.from_numpy(action),
-            torch.from_numpy(legal),
+            torch.from_numpy(environments.legal),
             torch.from_numpy(environments.first),
             memory,
         )
+        if loops is not None:
+            present = present._replace(legal=torch.from_numpy(loops.avoid(present)))
         with torch.inference_mode():
             decision, memory = actor.act(network, present, tasks, candidates, rule, state)
         state = decision.state

@@ -49,7 +49,7 @@ class ScoringProtocol:
     epsilon: float = 0.001
     seed: int = 0
     exact: bool | None = None  # require exact scores (True) or episodes (False)
-    break_loops: bool | None = None  # in episodes, see usfa.decisions.Loops; None: those of agents without memory
+    break_loops: bool = True  # in episodes, see usfa.decisions.Loops
 
     def __post_init__(self) -> None:
         settle(self)
@@ -65,8 +65,7 @@ class ScoringProtocol:
 
     def loop_gamma(self, agent: TrainedAgent) -> float | None:
         """γ of the agent, to break its loops; None to let it go around."""
-        breaks = not agent.actor.remembers if self.break_loops is None else self.break_loops
-        return agent.file.gamma if breaks else None
+        return agent.file.gamma if self.break_loops else None
 
 
 @dataclass(frozen=True)

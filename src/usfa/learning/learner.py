@@ -171,7 +171,7 @@ class Learner:
         for gradients in self.network.gradients():
             of_each = torch.stack([torch.linalg.vector_norm(gradient.flatten(1), dim=1) for gradient in gradients])
             norms.append(torch.linalg.vector_norm(of_each, dim=0))
-            if self.config.clip is not None and not bool((norms[-1] <= self.config.clip).all()):
+            if self.config.clip is not None:
                 factor = self.config.clip / norms[-1].clamp(min=self.config.clip)
                 for gradient in gradients:
                     gradient *= factor.view(-1, *[1] * (gradient.dim() - 1))

@@ -87,9 +87,10 @@ class Rollout:
         ended: list[tuple[NDArray[np.float64], NDArray[np.int64]]] = []
         self._done_before[:, 0] = self.last_action.numpy()
         self._observe(0)
-        with self._network.holding(z):
+        acting = torch.stack([self._agent.acting_policies(*own) for own in zip(w, z, strict=True)])
+        with self._network.holding(acting) as policies:
             for t in range(self._action.shape[1]):
-                greedy, self.core_state = self._act(self._present(t), w, z)
+                greedy, self.core_state = self._act(self._present(t), w, policies)
                 action = self._exploration.actions(
                     greedy.cpu().numpy(), self._legal[:, t], self._first[:, t], epsilon, rngs
                 )
@@ -113,8 +114,7 @@ class Rollout:
 
     def _greedy(self, network: Network, present: Present, w: Tensor, z: Tensor) -> tuple[Tensor, CoreState]:
         """The action of GPI over z. No caution is needed: training corrects the errors of ψ that it encounters."""
-        candidates = CandidateSet.believed(self._agent.acting_policies(w, z))
-        situation, core_state = self._agent.situation(network, present, w, candidates)
+        situation, core_state = self._agent.situation(network, present, w, CandidateSet.believed(z))
         return greedy_actions(q_values(situation.psi, situation.w).amax(dim=-2), situation.legal), core_state
 
     def _joined(

@@ -68,18 +68,21 @@ class Runs:
         return network
 
     @contextmanager
-    def holding(self, z: Tensor) -> Iterator[None]:
+    def holding(self, z: Tensor) -> Iterator[Tensor | _OfEachRun]:
         """Within this context, compute once what depends on z [R, B, N, D] and the weights alone (`Network.hold`).
 
-        Batched networks are not affected: their weights are arguments.
+        Yields z as it must then be passed on. Batched networks compute as always: their weights are arguments.
         """
-        networks = [] if self.batched else self.networks
-        for network, own in zip(networks, z, strict=False):
-            network.hold(own)
+        if self.batched:
+            yield z
+            return
+        of_each = _OfEachRun(z)
         try:
-            yield
+            for network, own in zip(self.networks, of_each, strict=True):
+                network.hold(own)
+            yield of_each
         finally:
-            for network in networks:
+            for network in self.networks:
                 network.release()
 
     def copy(self) -> Runs:
@@ -100,6 +103,10 @@ class Runs:
                 tensor.lerp_(other[name], share.view(-1, *[1] * (tensor.dim() - 1)))
             else:
                 tensor.copy_(other[name])
+
+
+class _OfEachRun(list[Tensor]):
+    """The same tensor of each run at every call, by which a network recognises what it holds."""
 
 
 class _Call(nn.Module):
@@ -151,10 +158,10 @@ def _stacked(*members: Tensor) -> Tensor:
 def _mapped(function: Callable[..., Any], *trees: Any) -> Any:
     """Apply a function to the tensors of trees of equal structure.
 
-    `tree_map` would take a tenth of the time of acting. It serves other containers than tuples.
+    Containers other than tuples fall back to `tree_map`, which would take a tenth of the time of acting.
     """
     first = trees[0]
-    if isinstance(first, Tensor):
+    if isinstance(first, Tensor | _OfEachRun):
         return function(*trees)
     if not isinstance(first, tuple):
         return tree_map(function, *trees)

@@ -62,8 +62,7 @@ class Trunk(nn.Module):
     def prepare(self, observation: Tensor) -> Tensor:
         """The part of the processing of observations [T, B, ...] that depends on no weights; none by default.
 
-        While learning, it is done once for the network and its target network. :meth:`forward` receives observations
-        with and without it.
+        :meth:`forward` receives its result. While learning, it is computed once for the network and its target network.
         """
         return observation
 
@@ -204,7 +203,7 @@ class UniversalNetwork(Network):
 
     @torch.no_grad()
     def hold(self, z: Tensor) -> None:
-        if self._held is None or not _same(z, self._held[0]):
+        if self._held is None or z is not self._held[0]:
             self._held = z, self._of_policy(z, self._join_weights()[1])
 
     def release(self) -> None:
@@ -214,7 +213,7 @@ class UniversalNetwork(Network):
         state, core_state = self.trunk(inputs, core_state)  # [T, B, F]
         w_state, w_policy = self._join_weights()
         held = self._held
-        of_policy = held[1] if held is not None and _same(z, held[0]) else self._of_policy(z, w_policy)
+        of_policy = held[1] if held is not None and z is held[0] else self._of_policy(z, w_policy)
         x = self._join(linear(state, w_state, self.join.bias)[:, :, None], of_policy)  # [T, B, N, H]
         for layer in self.head:
             x = torch.relu_(layer(x))
@@ -241,11 +240,6 @@ class UniversalNetwork(Network):
         if self.inner_product:
             return torch.relu(of_state) * of_policy
         return torch.relu_(of_state + of_policy)
-
-
-def _same(z: Tensor, held: Tensor) -> bool:
-    """Whether these are one tensor, or equal views of it."""
-    return z is held or (z.data_ptr(), z.shape, z.stride()) == (held.data_ptr(), held.shape, held.stride())
 
 
 class Ensemble(Network):

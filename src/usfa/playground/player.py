@@ -126,12 +126,19 @@ class Player:
         self.memory = self.agent.actor.initial_state(1)  # each [1, ...]
         self.previous_action = 0
 
-    def useful_actions(self) -> NDArray[np.bool_]:
-        """Legal actions [A] without those that only continue a loop."""
+    def present(self) -> Present:
+        """The current state, B = 1, without legal actions that only continue a loop."""
+        present = Present(
+            observation=torch.from_numpy(self.view.observation)[None],
+            previous_action=torch.tensor([self.previous_action]),
+            legal=torch.from_numpy(self.view.legal)[None],
+            first=torch.tensor([self.steps == 0]),
+            core_state=self.memory,
+        )
         if not leaves_loops(self.rule):
-            return self.view.legal
+            return present
         self._loops = self._loops or Loops(task_tensor(self.w)[None], self.agent.file.gamma)
-        return self._loops.avoid(self.view.observation[None], self.view.legal[None], self.memory)[0]
+        return present._replace(legal=torch.from_numpy(self._loops.avoid(present)))
 
     @property
     def needs_decision(self) -> bool:
@@ -292,13 +299,8 @@ def _policy_values(rule: Rule, situation: Situation) -> Tensor:
 
 
 def _present(players: Sequence[Player]) -> Present:
-    return Present(
-        observation=torch.from_numpy(np.stack([player.view.observation for player in players])),
-        previous_action=torch.tensor([player.previous_action for player in players]),
-        legal=torch.from_numpy(np.stack([player.useful_actions() for player in players])),
-        first=torch.tensor([player.steps == 0 for player in players]),
-        core_state=_joined([player.memory for player in players]),
-    )
+    *seen, memories = zip(*(player.present() for player in players), strict=True)
+    return Present(*map(torch.cat, seen), core_state=_joined(memories))
 
 
 def _rows_of(situation: Situation, rows: Sequence[int], players: Sequence[Player]) -> Situation:

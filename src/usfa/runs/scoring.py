@@ -181,7 +181,8 @@ def _tables_of(
 ) -> Iterator[pd.DataFrame]:
     """Tables of one snapshot, one for each rule, task set and candidate set, without "single" if C has one policy."""
     settings = config.evaluation
-    protocol = ScoringProtocol(settings.episodes, settings.epsilon)
+    keeps_loops = agents[0].actor.remembers  # as in the paper
+    protocol = ScoringProtocol(settings.episodes, settings.epsilon, break_loops=not keeps_loops)
     for rule, tasks, candidates in product(rules, settings.tasks or (config.training_tasks,), settings.candidates):
         w = parse_tasks(tasks, agents[0].file.spec.features)
         if rule == SINGLE and agents[0].candidates(w, candidates, np.random.default_rng(0)).z.shape[-2] == 1:
