@@ -299,8 +299,14 @@ def _policy_values(rule: Rule, situation: Situation) -> Tensor:
 
 
 def _present(players: Sequence[Player]) -> Present:
-    *seen, memories = zip(*(player.present() for player in players), strict=True)
-    return Present(*map(torch.cat, seen), core_state=_joined(memories))
+    states = [player.present() for player in players]
+    return Present(
+        observation=torch.cat([state.observation for state in states]),
+        previous_action=torch.cat([state.previous_action for state in states]),
+        legal=torch.cat([state.legal for state in states]),
+        first=torch.cat([state.first for state in states]),
+        core_state=_joined([state.core_state for state in states]),
+    )
 
 
 def _rows_of(situation: Situation, rows: Sequence[int], players: Sequence[Player]) -> Situation:
