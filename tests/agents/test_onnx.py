@@ -176,6 +176,8 @@ def test_a_start_clears_the_memory(cautious):
 
 def test_an_agent_with_illegal_actions_and_no_memory():
     agent, env = usfa.load("trip"), Trip()
+    observation, info = env.reset(seed=0)
+    agent.policy([0.7, 0.7])(observation, info["action_mask"])  # what it holds for acting is not exported
     model = Model(onnx_model(agent, "gpi"))
     assert model.names == ["observation", "legal", "w", "z"]
     assert model.about["rule"] == "gpi"

@@ -2,6 +2,7 @@
 
 import io
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -15,12 +16,12 @@ from usfa.runs import TrainConfig, preset, train
 KEY = ["candidates", "rule", "task"]
 
 
-@pytest.fixture(scope="module")
-def played_run(tmp_path_factory):
+def trained_in_a_walk(path, **network):
     """Two runs in an environment without tables, with much exploration and candidate sets of different sizes."""
     config = preset("trip-usfa")
     config = replace(
         config,
+        network=replace(config.network, **network),
         environment="fake_environments:SavableWalk",
         seeds=(3, 1),
         saved_weights="fp16",
@@ -34,7 +35,12 @@ def played_run(tmp_path_factory):
             epsilon=0.3,
         ),
     )
-    return train(config, tmp_path_factory.mktemp("runs") / "walk")
+    return train(config, path)
+
+
+@pytest.fixture(scope="module")
+def played_run(tmp_path_factory):
+    return trained_in_a_walk(tmp_path_factory.mktemp("runs") / "walk")
 
 
 @pytest.fixture(params=["exact", "episodes"])
@@ -75,6 +81,16 @@ def test_evaluate_repeats_the_last_scores_of_a_run(run):
                 trust=True,
             )
             assert_repeated(last_scores(run, config, seed, tasks), table)
+
+
+def test_runs_of_recurrent_agents_are_scored_with_their_loops(tmp_path):
+    run = trained_in_a_walk(tmp_path / "walk", memory=4)
+    config = run.config(TrainConfig)
+    settings = config.evaluation
+    agent, tasks = usfa.load(run.path, 3), settings.tasks[1]
+    play = partial(usfa.evaluate, agent, tasks, settings.candidates, ["gpi", "cautious", "single"], seed=3, trust=True)
+    table = play(episodes=settings.episodes, epsilon=settings.epsilon, break_loops=False)
+    assert_repeated(last_scores(run, config, 3, tasks), table)
 
 
 def test_the_command_line_repeats_the_last_scores_of_a_run(run, capsys):
