@@ -145,8 +145,8 @@ def test_environments_without_features_are_refused():
             r"^The rules are \['gpi', 'cautious', 'gpi'\]; expected each name once\.$",
         ),
         ({"rules": []}, r"^The rules are empty; expected at least one, such as 'gpi'\.$"),
-        ({"episodes": 0}, r"^episodes is 0 and epsilon 0\.001; expected at least 1, and 0 to 1\.$"),
-        ({"epsilon": -0.1}, r"^episodes is 20 and epsilon -0\.1"),
+        ({"episodes": 0}, r"^episodes is 0; expected at least 1\.$"),
+        ({"epsilon": -0.1}, r"^epsilon is -0\.1; expected a number from 0 to 1\.$"),
     ],
 )
 def test_bad_input(agent, arguments, sentence):

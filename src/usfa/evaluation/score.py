@@ -53,10 +53,10 @@ class ScoringProtocol:
 
     def __post_init__(self) -> None:
         settle(self)
-        if self.episodes < 1 or not 0 <= self.epsilon <= 1:
-            raise InputError(
-                f"episodes is {self.episodes} and epsilon {self.epsilon}; expected at least 1, and 0 to 1."
-            )
+        if self.episodes < 1:
+            raise InputError(f"episodes is {self.episodes}; expected at least 1.")
+        if not 0 <= self.epsilon <= 1:
+            raise InputError(f"epsilon is {self.epsilon}; expected a number from 0 to 1.")
         if self.seed < 0:
             raise InputError(f"seed is {self.seed}; expected a whole number from 0.")
 
