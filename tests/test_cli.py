@@ -454,7 +454,7 @@ def test_check_what_is_not_there(own, desk, capsys, words, sentence):
         (["evaluate", "trip", "--task", "1,0", "--rule", "follow:2"], "expected 'follow', which has no setting."),
         (["evaluate", "trip", "--task", "1,0", "--seed", "7"], "has no seed 7; expected one of [0]"),
         (["evaluate", "trip", "--task", "1,0", "--episodes", "0"], "episodes is 0"),
-        (["evaluate", "trip", "--task", "1,0", "--epsilon", "1.5"], "epsilon 1.5"),
+        (["evaluate", "trip", "--task", "1,0", "--epsilon", "1.5"], "epsilon is 1.5; expected a number from 0 to 1"),
         (["evaluate", "tripp", "--task", "1,0"], "did you mean 'trip'?"),
         (["evaluate", "runs/none", "--task", "1,0"], "Run directory runs/none does not exist."),
         (["train"], "A preset is missing; expected one of trip-usfa"),

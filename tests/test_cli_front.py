@@ -162,7 +162,7 @@ def test_help_shows_examples(desk, capsys):
             "some.csv is not a known front; expected columns ['value1', 'value2'] of",
         ),
         (["trip", "--episodes", "0"], "episodes is 0"),
-        (["trip", "--epsilon", "2"], "epsilon 2.0"),
+        (["trip", "--epsilon", "2"], "epsilon is 2.0; expected a number from 0 to 1"),
         (["trip", "--seed", "7"], "has no seed 7"),
         (["trip", "--names", "coffee"], "--names has 1 entry; expected 2, one per feature."),
         (["trip", "--out", "taken"], "taken is a file; expected a directory for the results."),
