@@ -29,7 +29,7 @@ LOOPS = {"kept": False, "left": True}
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--agents", type=Path, default=Path("docs/results/room-agents/six-seeds/runs"))
-    parser.add_argument("--variants", nargs="+", default=["usfa", "uvfa"])
+    parser.add_argument("--variants", nargs="+", default=["usfa", "uvfa-off-policy", "uvfa"])
     parser.add_argument("--rules", nargs="+", default=["steady", "cautious", "gpi"], help="of agents with ψ")
     parser.add_argument("--sets", nargs="+", default=["room-train", "room-easy", "room-hard"])
     parser.add_argument("--out", type=Path, default=Path("runs/room-loops"))
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def scores(path: Path, variant: str, rules: list[str], sets: list[str], console: Console) -> pd.DataFrame:
-    """The rows of an agent, in the columns of scores.csv."""
+    """The scores of an agent: a row for each rule, with loops kept and left, and task."""
     agent, parts = usfa.load(path), []
     candidates = "train" if agent.actor.has_psi else "task"
     for rule, tasks, (loops, broken) in product(rules if agent.actor.has_psi else ["gpi"], sets, LOOPS.items()):

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from random_mdps import generators
+from usfa.agents import AgentSpec, UsfaAgent, values_and_targets
+from usfa.environments import ObservationSpec
 from usfa.errors import InputError
 from usfa.networks import Network, NetworkConfig, Runs, Sizes, Trunk, UniversalNetwork, make_network, over_runs
 from usfa.networks.layers import FORGET_BIAS
@@ -506,6 +508,29 @@ def test_own_trunks_are_used_by_our_network():
         assert psi.shape == (2, 3, 4, A, D)
         assert memory == network.initial_state(3) == ()
         assert not network.batches_runs
+
+
+class DoublingTrunk(PlainTrunk):
+    def prepare(self, observation):
+        return 2 * observation
+
+
+def test_observations_are_prepared_for_acting_and_for_learning():
+    spec = AgentSpec(ObservationSpec((OBSERVATION,)), A, D)
+    plain, doubling = (UsfaAgent(spec, replace(SMALL, trunk_class=kind)) for kind in (PlainTrunk, DoublingTrunk))
+    network, own = plain.make_network(seed=3), doubling.make_network(seed=3)
+    rng = np.random.default_rng(0)
+    _, _, trajectory, z = scalar_case(1, batched=False)
+    one, z = of_run(trajectory, 0)._replace(core_state=()), z[0]
+    twice = one._replace(observation=2 * one.observation)
+    (expected,), targets = values_and_targets(network, twice, z, network)
+    (found,), own_targets = values_and_targets(own, one, z, own)
+    assert torch.equal(found, expected)
+    assert torch.equal(own_targets, targets)
+    seen = drawn(rng, 3, OBSERVATION)
+    acted, _ = doubling.step(own, doubling.at_start(seen), z)
+    assert torch.equal(acted, plain.step(network, plain.at_start(2 * seen), z)[0])
+    assert not torch.equal(acted, plain.step(network, plain.at_start(seen), z)[0])
 
 
 def test_own_networks_are_made_from_their_text():
